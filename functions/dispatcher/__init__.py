@@ -1,0 +1,1 @@
+"""The Dispatcher as a Lambda."""

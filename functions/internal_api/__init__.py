@@ -1,0 +1,1 @@
+"""The internal API as a Lambda."""

@@ -1,0 +1,69 @@
+"""The internal API: what the worker wrapper calls with its worker token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trace_core import bootstrap
+from trace_core.http import task_calls
+from trace_core.http.api import Api, Request
+from trace_core.http.routes import Surface
+from trace_core.kernel.ids import TaskId
+from trace_core.tasks.api import (
+    ClaimRequest,
+    CompleteBatch,
+    Completion,
+    EventsRequest,
+    HeartbeatRequest,
+)
+from trace_core.telemetry import Telemetry
+
+telemetry = Telemetry("internal_api")
+api = Api(Surface.INTERNAL, bootstrap.app, telemetry)
+Call = Request[bootstrap.App]
+
+
+@api.route("POST", "/internal/task-claim")
+def claim(call: Call) -> object:
+    answer = task_calls.claim(call.app, call.principal.org_id, call.parse(ClaimRequest))
+    telemetry.count("TasksClaimed", task_calls.number_claimed(answer))
+    return answer
+
+
+@api.route("GET", "/internal/task-fetch")
+def fetch(call: Call) -> object:
+    task_id = TaskId(call.query(task_calls.FetchQuery).task_id)
+    telemetry.keys(task=task_id)
+    return call.app.payloads.fetch(call.principal.org_id, task_id)
+
+
+@api.route("POST", "/internal/heartbeat")
+def heartbeat(call: Call) -> object:
+    request = call.parse(HeartbeatRequest)
+    telemetry.keys(task=request.task_id, attempt=request.attempt)
+    return task_calls.heartbeat(call.app, call.principal.org_id, request)
+
+
+@api.route("POST", "/internal/events")
+def events(call: Call) -> object:
+    request = call.parse(EventsRequest)
+    telemetry.keys(task=request.task_id, attempt=request.attempt)
+    return task_calls.accept(call.app, call.principal.org_id, request)
+
+
+@api.route("POST", "/internal/task-complete")
+def complete(call: Call) -> object:
+    request = call.parse_one_or_many(Completion, CompleteBatch, "completions")
+    if isinstance(request, Completion):
+        telemetry.keys(task=request.task_id, attempt=request.attempt)
+    return task_calls.complete(call.app, call.principal.org_id, request)
+
+
+@api.route("GET", "/internal/jwks/task")
+def task_keys(call: Call) -> object:
+    return call.app.signer.jwks()
+
+
+@telemetry.observed
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return api.resolve(event, context)

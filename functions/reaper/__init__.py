@@ -1,0 +1,1 @@
+"""The reaper as a Lambda."""

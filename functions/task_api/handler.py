@@ -1,0 +1,52 @@
+"""The task API: what operator code may call with the capability token of its one attempt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trace_core import bootstrap
+from trace_core.http import task_calls
+from trace_core.http.api import Api, Request
+from trace_core.http.routes import Surface
+from trace_core.tasks.api import Completion, EventsRequest, HeartbeatRequest, StartRequest
+from trace_core.telemetry import Telemetry
+
+telemetry = Telemetry("task_api")
+api = Api(Surface.TASK, bootstrap.app, telemetry)
+Call = Request[bootstrap.App]
+
+
+@api.route("POST", "/v1/task/start")
+def start(call: Call) -> object:
+    request = call.parse(StartRequest)
+    telemetry.keys(task=request.task_id)
+    return task_calls.start(call.app, request)
+
+
+@api.route("POST", "/v1/task/heartbeat")
+def heartbeat(call: Call) -> object:
+    request = call.parse(HeartbeatRequest)
+    task_calls.require_own_task(call.principal, request)
+    telemetry.keys(task=request.task_id, attempt=request.attempt)
+    return task_calls.heartbeat(call.app, call.principal.org_id, request)
+
+
+@api.route("POST", "/v1/task/events")
+def events(call: Call) -> object:
+    request = call.parse(EventsRequest)
+    task_calls.require_own_task(call.principal, request)
+    telemetry.keys(task=request.task_id, attempt=request.attempt)
+    return task_calls.accept(call.app, call.principal.org_id, request)
+
+
+@api.route("POST", "/v1/task/complete")
+def complete(call: Call) -> object:
+    request = call.parse(Completion)
+    task_calls.require_own_task(call.principal, request)
+    telemetry.keys(task=request.task_id, attempt=request.attempt)
+    return task_calls.complete(call.app, call.principal.org_id, request)
+
+
+@telemetry.observed
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return api.resolve(event, context)

@@ -1,0 +1,1 @@
+"""The user API as a Lambda."""

@@ -1,0 +1,97 @@
+"""The user API: what people do, from the command line or a console."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trace_core import bootstrap
+from trace_core.http import user_calls
+from trace_core.http.answers import Answer
+from trace_core.http.api import Api, Request
+from trace_core.http.routes import Surface
+from trace_core.telemetry import Telemetry
+
+telemetry = Telemetry("user_api")
+api = Api(Surface.USER, bootstrap.app, telemetry)
+Call = Request[bootstrap.App]
+
+
+@api.route("GET", "/v1/status")
+def status(call: Call) -> object:
+    return call.app.views.status(call.principal.org_id)
+
+
+@api.route("GET", "/v1/dags")
+def dags(call: Call) -> object:
+    return {"dags": call.app.views.dags(call.principal.org_id)}
+
+
+@api.route("POST", "/v1/dags")
+def deploy(call: Call) -> object:
+    who, given = call.principal, call.parse(user_calls.DeployRequest)
+    done = call.app.deploys.deploy(who.org_id, given.text, given.filename, who.user_id)
+    return Answer(201 if done.created else 200, done)
+
+
+@api.route("POST", "/v1/dags/<dag>/pause")
+def pause(call: Call) -> object:
+    call.app.deploys.pause(call.principal.org_id, call.path["dag"])
+    return {"dag": call.path["dag"], "paused": True}
+
+
+@api.route("POST", "/v1/dags/<dag>/resume")
+def resume(call: Call) -> object:
+    call.app.deploys.resume(call.principal.org_id, call.path["dag"])
+    return {"dag": call.path["dag"], "paused": False}
+
+
+@api.route("POST", "/v1/dags/<dag>/jobs/<job>/trigger")
+def trigger(call: Call) -> object:
+    who, dag, job = call.principal, call.path["dag"], call.path["job"]
+    telemetry.keys(job=job)
+    request = call.parse(user_calls.TriggerRequest).request
+    number = call.app.deploys.trigger(who.org_id, dag, job, request, who.user_id)
+    return Answer(202, {"dag": dag, "job": job, "number": number})
+
+
+@api.route("GET", "/v1/tasks")
+def tasks(call: Call) -> object:
+    query = call.query(user_calls.TasksQuery)
+    return {"tasks": call.app.views.tasks(call.principal.org_id, **dict(query))}
+
+
+@api.route("GET", "/v1/tasks/<task_id>")
+def task(call: Call) -> object:
+    return call.app.views.task(call.principal.org_id, _task_id(call))
+
+
+@api.route("GET", "/v1/tasks/<task_id>/logs")
+def logs(call: Call) -> object:
+    org_id, task_id = call.principal.org_id, _task_id(call)
+    call.app.views.task(org_id, task_id)
+    return {"logs": user_calls.logs_of(call.app.objects, org_id, task_id)}
+
+
+@api.route("POST", "/v1/tasks/<task_id>/cancel")
+def cancel(call: Call) -> object:
+    task_id = _task_id(call)
+    done = call.app.task_admin.cancel(call.principal.org_id, task_id)
+    return {"task_id": task_id, "status": done}
+
+
+@api.route("POST", "/v1/tasks/<task_id>/retry")
+def retry(call: Call) -> object:
+    task_id = _task_id(call)
+    done = call.app.task_admin.retry(call.principal.org_id, task_id)
+    return {"task_id": task_id, "status": done}
+
+
+def _task_id(call: Call) -> user_calls.TaskId:
+    task_id = user_calls.task_id(call.path["task_id"])
+    telemetry.keys(task=task_id)
+    return task_id
+
+
+@telemetry.observed
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return api.resolve(event, context)

@@ -1,0 +1,1 @@
+"""Trace: the rooms of the control plane, one folder for each concept."""

@@ -1,0 +1,217 @@
+"""The queue of the profile `lite`: messages are rows, a receive hides them for a while."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from trace_core.adapters.lite.notify import ChannelListener
+from trace_core.database.sql import Statements
+from trace_core.database.state import StateDatabase
+from trace_core.kernel.errors import Invalid, TooLarge
+from trace_core.kernel.ids import Ids
+from trace_core.kernel.limits import QUEUE_MESSAGE_MAX
+from trace_core.ports.clock import Clock
+from trace_core.ports.queue import Message, QueueDepth
+
+_STATEMENTS = Statements("trace_core.adapters.lite", "pgqueue.sql")
+_CHANNEL = "trace_pgqueue"
+_RECHECK_SECONDS = 1.0
+"""A waiting receiver looks this often even when nothing was heard."""
+_SHORTEST_WAIT_SECONDS = 0.001
+_QUEUE = re.compile(r"[A-Za-z0-9_-]{1,80}")
+"""The names that SQS takes, so that a name that works here works there."""
+_RECEIPT = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{32})")
+
+
+class PgQueue:
+    """`Queue` on two tables of the state database; any number of processes may use it at once."""
+
+    def __init__(
+        self, database: StateDatabase, clock: Clock, ids: Ids, *, max_receives: int = 10
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._ids = ids
+        self._max_receives = max_receives
+        self._arrivals = _Arrivals(database.dsn)
+
+    def close(self) -> None:
+        """Stop listening; receivers that still wait fall back to looking every second."""
+        self._arrivals.close()
+
+    def send(self, queue: str, bodies: Sequence[Mapping[str, Any]]) -> None:
+        _check_queue(queue)
+        # All are checked before any is sent.
+        texts = [_encode(body) for body in bodies]
+        if texts:
+            self._database.write(
+                "pgqueue_send",
+                _STATEMENTS["send"],
+                {
+                    "queue": queue,
+                    "message_ids": self._ids.many(len(texts)),
+                    "bodies": texts,
+                    "now": self._clock.now(),
+                    "channel": _CHANNEL,
+                },
+            )
+
+    def receive(
+        self, queue: str, *, limit: int, visibility: timedelta, wait: timedelta
+    ) -> list[Message]:
+        _check_queue(queue)
+        if limit < 1:
+            raise Invalid("A receive takes at least one message.", field="limit")
+        deadline = time.monotonic() + wait.total_seconds()
+        while True:
+            # Read before looking: what arrives after the look then ends the wait below.
+            seen = self._arrivals.count(queue) if wait else 0
+            messages = self._take(queue, limit, visibility)
+            remaining = deadline - time.monotonic()
+            if messages or remaining <= 0:
+                return messages
+            patience = min(remaining, _RECHECK_SECONDS, self._until_next_visible(queue))
+            self._arrivals.wait(queue, seen, patience)
+
+    def extend(self, queue: str, receipt: str, visibility: timedelta) -> None:
+        _check_queue(queue)
+        for message_id, receive_token in _decode_receipts([receipt]):
+            self._database.write(
+                "pgqueue_extend",
+                _STATEMENTS["extend"],
+                {
+                    "queue": queue,
+                    "message_id": message_id,
+                    "receive_token": receive_token,
+                    "visible_at": self._clock.now() + visibility,
+                },
+            )
+
+    def delete(self, queue: str, receipts: Sequence[str]) -> None:
+        _check_queue(queue)
+        decoded = _decode_receipts(receipts)
+        if decoded:
+            self._database.write(
+                "pgqueue_delete",
+                _STATEMENTS["delete"],
+                {
+                    "queue": queue,
+                    "message_ids": [message_id for message_id, _ in decoded],
+                    "receive_tokens": [receive_token for _, receive_token in decoded],
+                },
+            )
+
+    def depth(self, queue: str) -> QueueDepth:
+        _check_queue(queue)
+        params = {"queue": queue, "now": self._clock.now()}
+        row = self._database.read(_STATEMENTS["depth"], params)[0]
+        return QueueDepth(visible=row.visible, in_flight=row.in_flight, dead=row.dead)
+
+    def redrive(self, queue: str, *, limit: int) -> int:
+        _check_queue(queue)
+        params = {"queue": queue, "limit": limit, "now": self._clock.now(), "channel": _CHANNEL}
+        rows = self._database.write("pgqueue_redrive", _STATEMENTS["redrive"], params)
+        return int(rows[0].moved_count)
+
+    def _take(self, queue: str, limit: int, visibility: timedelta) -> list[Message]:
+        now = self._clock.now()
+        token = self._ids.token()
+        params = {
+            "queue": queue,
+            "limit": limit,
+            "max_receives": self._max_receives,
+            "receive_token": token,
+            "now": now,
+            "visible_at": now + visibility,
+        }
+        while True:
+            rows = self._database.write("pgqueue_receive", _STATEMENTS["receive"], params)
+            messages = [
+                Message(
+                    body=json.loads(row.body),
+                    receipt=f"{row.message_id.hex}.{token.hex}",
+                    receive_count=row.receive_count,
+                )
+                for row in rows
+                if row.message_id is not None
+            ]
+            # Dead messages took the places of live ones behind them: look again.
+            if messages or rows[0].buried_count == 0:
+                return messages
+
+    def _until_next_visible(self, queue: str) -> float:
+        now = self._clock.now()
+        rows = self._database.read(_STATEMENTS["next_visible_at"], {"queue": queue, "now": now})
+        if not rows:
+            return _RECHECK_SECONDS
+        visible_at: datetime = rows[0].visible_at
+        return max((visible_at - now).total_seconds(), _SHORTEST_WAIT_SECONDS)
+
+
+class _Arrivals:
+    """Counts what Postgres tells about each queue, so that receivers can wait for more of it."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._changed = threading.Condition()
+        self._counts: defaultdict[str, int] = defaultdict(int)
+        self._of_all = 0
+        self._listener: ChannelListener | None = None
+        self._closed = False
+
+    def count(self, queue: str) -> int:
+        """So many arrivals until now; the first call starts to listen."""
+        with self._changed:
+            if self._listener is None and not self._closed:
+                self._listener = ChannelListener(self._dsn, _CHANNEL, self._heard)
+                self._listener.start()
+            return self._counts[queue] + self._of_all
+
+    def wait(self, queue: str, seen: int, seconds: float) -> None:
+        """Until there were more arrivals than those seen, or the time is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._counts[queue] + self._of_all != seen, seconds)
+
+    def close(self) -> None:
+        with self._changed:
+            listener, self._listener, self._closed = self._listener, None, True
+        if listener is not None:
+            listener.close()
+
+    def _heard(self, queue: str | None) -> None:
+        with self._changed:
+            if queue is None:
+                self._of_all += 1
+            else:
+                self._counts[queue] += 1
+            self._changed.notify_all()
+
+
+def _check_queue(queue: str) -> None:
+    if not _QUEUE.fullmatch(queue):
+        raise Invalid("A queue's name has 1 to 80 letters, digits, hyphens or underscores.")
+
+
+def _encode(body: Mapping[str, Any]) -> str:
+    # ASCII on the wire: every text survives, whatever characters a queue refuses or counts how.
+    try:
+        text = json.dumps(dict(body), separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid("A message body must be JSON.") from error
+    if len(text) > QUEUE_MESSAGE_MAX:
+        raise TooLarge("A queue message is over the limit.", limit=QUEUE_MESSAGE_MAX)
+    return text
+
+
+def _decode_receipts(receipts: Sequence[str]) -> list[tuple[UUID, UUID]]:
+    # What never was a receipt is no longer one either.
+    matches = (_RECEIPT.fullmatch(receipt) for receipt in receipts)
+    return [(UUID(hex=match[1]), UUID(hex=match[2])) for match in matches if match]

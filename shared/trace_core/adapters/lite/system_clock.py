@@ -1,0 +1,12 @@
+"""The machine's clock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+class SystemClock:
+    """Tells the time of the machine, in UTC."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)

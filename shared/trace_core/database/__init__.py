@@ -1,0 +1,1 @@
+"""Connections, transactions, named SQL, migrations: with adapters, the only place of psycopg."""

@@ -1,0 +1,175 @@
+-- name: lock_dag
+-- One deploy of a DAG at a time; made when it is new.
+INSERT INTO dags (dag_id, org_id, name, created_by, created_at)
+VALUES (%(dag_id)s, %(org_id)s, %(name)s, %(user_id)s, %(now)s)
+    ON CONFLICT (org_id, name) DO UPDATE SET name = excluded.name
+RETURNING dag_id, active_dag_version_id
+
+-- name: dag_version
+-- One version of a DAG.
+SELECT v.number, v.content_sha256 FROM dag_versions v WHERE v.dag_version_id = %(dag_version_id)s
+
+-- name: add_dag_version
+-- The definition as it was given.
+INSERT INTO dag_versions (dag_version_id, org_id, dag_id, number, content_sha256, source,
+                          created_by, created_at, activated_at)
+VALUES (%(dag_version_id)s, %(org_id)s, %(dag_id)s, %(number)s, %(content_sha256)s, %(source)s,
+        %(user_id)s, %(now)s, %(now)s)
+
+-- name: activate
+-- From now on this version's jobs may be claimed, and events route to them.
+UPDATE dags SET active_dag_version_id = %(dag_version_id)s WHERE dag_id = %(dag_id)s
+
+-- name: org_quota
+-- The counter that meters every job of an org that has a quota.
+SELECT capacity_id FROM capacities WHERE org_id = %(org_id)s AND kind = 'org'
+
+-- name: add_capacity
+-- A counter for a job's max_concurrency or for a worker pool.
+INSERT INTO capacities (capacity_id, org_id, kind, name, max_running, reserved_for_live)
+VALUES (%(capacity_id)s, %(org_id)s, %(kind)s, %(name)s, %(max_running)s, %(reserved_for_live)s)
+
+-- name: add_pool
+-- A worker pool.
+INSERT INTO worker_pools (pool_id, org_id, dag_id, name, capacity_id)
+VALUES (%(pool_id)s, %(org_id)s, %(dag_id)s, %(name)s, %(capacity_id)s)
+
+-- name: add_slot
+-- One slot of a pool.
+INSERT INTO slots (slot_id, pool_id, position, name, env, secrets)
+VALUES (%(slot_id)s, %(pool_id)s, %(position)s, %(name)s, %(env)s, %(secrets)s)
+
+-- name: add_job
+-- One job of the version.
+INSERT INTO jobs (job_id, org_id, dag_id, name, fingerprint, activation, runtime, operator,
+                  definition, source_kind, schedule, outputs, priority, max_attempts,
+                  timeout_seconds, heartbeat_seconds, pool_id, capacity_ids, created_at)
+VALUES (%(job_id)s, %(org_id)s, %(dag_id)s, %(name)s, %(fingerprint)s, %(activation)s, %(runtime)s,
+        %(operator)s, %(definition)s, %(source_kind)s, %(schedule)s, %(outputs)s, %(priority)s,
+        %(max_attempts)s, %(timeout_seconds)s, %(heartbeat_seconds)s, %(pool_id)s,
+        %(capacity_ids)s, %(now)s)
+
+-- name: add_version_job
+-- The job belongs to the version.
+INSERT INTO dag_version_jobs (dag_version_id, job_id) VALUES (%(dag_version_id)s, %(job_id)s)
+
+-- name: add_output
+-- One output: its dataset, its first version, and that version as the current one.
+WITH made AS (
+    INSERT INTO datasets (dataset_uuid, org_id, dag_id, job_name, output_index, created_at)
+    VALUES (%(dataset_uuid)s, %(org_id)s, %(dag_id)s, %(job_name)s, %(output_index)s, %(now)s)
+    RETURNING dataset_uuid
+),
+version AS (
+    INSERT INTO dataset_versions (dataset_version, dataset_uuid, org_id, job_id, output_index,
+                                  created_at)
+    SELECT %(dataset_version)s, m.dataset_uuid, %(org_id)s, %(job_id)s, %(output_index)s, %(now)s
+      FROM made m
+    RETURNING dataset_uuid, dataset_version
+)
+INSERT INTO dataset_current (dataset_uuid, dataset_version)
+SELECT dataset_uuid, dataset_version FROM version
+
+-- name: publish
+-- A name for users; taken names belong to the DAG that has them.
+INSERT INTO publications (org_id, dataset_name, dag_id, description, created_at)
+VALUES (%(org_id)s, %(dataset_name)s, %(dag_id)s, %(description)s, %(now)s)
+    ON CONFLICT (org_id, dataset_name) DO NOTHING
+RETURNING dataset_name
+
+-- name: publish_part
+-- One output under a published name.
+INSERT INTO publication_parts (org_id, dataset_name, part, dataset_uuid)
+VALUES (%(org_id)s, %(dataset_name)s, %(part)s, %(dataset_uuid)s)
+
+-- name: published_parts
+-- The outputs behind a published name.
+SELECT p.dataset_uuid FROM publication_parts p
+ WHERE p.org_id = %(org_id)s AND p.dataset_name = %(dataset_name)s
+ ORDER BY p.part
+
+-- name: lock_dataset
+-- Route numbers of one dataset are given out one deploy at a time.
+SELECT dataset_uuid FROM datasets WHERE dataset_uuid = %(dataset_uuid)s FOR NO KEY UPDATE
+
+-- name: add_edge
+-- An input; its route is the next free number of the dataset.
+INSERT INTO edges (job_id, input_index, dataset_uuid, alias, filter, triggers, route)
+SELECT %(job_id)s, %(input_index)s, %(dataset_uuid)s, %(alias)s, %(filter)s, %(triggers)s,
+       lpad(to_hex(1 + coalesce(max(('x' || e.route)::bit(16)::integer), 0)), 4, '0')
+  FROM edges e
+ WHERE e.dataset_uuid = %(dataset_uuid)s
+
+-- name: add_source_task
+-- The one durable task of a source.
+INSERT INTO tasks (task_id, org_id, job_id, priority, created_at)
+VALUES (%(task_id)s, %(org_id)s, %(job_id)s, %(priority)s, %(now)s)
+
+-- name: queue_source
+-- A source that is always on begins at once.
+WITH queued AS (
+    INSERT INTO ready (job_id, priority, task_id, ready_at)
+    VALUES (%(job_id)s, %(priority)s, %(task_id)s, %(now)s)
+)
+INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, available_at)
+VALUES (%(outbox_id)s, %(org_id)s, 'wake', %(runtime)s, ARRAY[%(task_id)s::uuid], %(now)s, %(now)s)
+
+-- name: delay_source
+-- A source that waits for its first tick or request.
+INSERT INTO delayed (task_id, job_id, priority, attempt, failures, lease_sequence, due_at)
+VALUES (%(task_id)s, %(job_id)s, %(priority)s, 0, 0, 0, %(due_at)s)
+
+-- name: set_paused
+-- Nothing of a paused DAG is claimed; what runs, runs on.
+UPDATE dags SET paused_at = %(paused_at)s
+ WHERE org_id = %(org_id)s AND name = %(name)s
+RETURNING dag_id
+
+-- name: wake_dag
+-- A wake-up for each runtime of a DAG that has ready tasks.
+INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, available_at)
+SELECT (%(outbox_ids)s::uuid[])[row_number() OVER ()], %(org_id)s, 'wake', w.runtime,
+       w.task_ids[1:%(wake_fanout)s], %(now)s, %(now)s
+  FROM (SELECT j.runtime, array_agg(head.task_id) AS task_ids
+          FROM jobs j
+         CROSS JOIN LATERAL (
+               SELECT r.task_id FROM ready r
+                WHERE r.job_id = j.job_id ORDER BY r.priority, r.task_id LIMIT 1) head
+         WHERE j.dag_id = %(dag_id)s
+         GROUP BY j.runtime) w
+
+-- name: source_of_dag
+-- A source job of the active version, by name, locked against its own yield.
+SELECT j.job_id, j.source_kind, j.operator, j.runtime, j.priority
+  FROM dags d
+  JOIN dag_version_jobs v ON v.dag_version_id = d.active_dag_version_id
+  JOIN jobs j ON j.job_id = v.job_id
+ WHERE d.org_id = %(org_id)s AND d.name = %(dag)s AND j.name = %(job)s
+   AND j.activation = 'source'
+   FOR NO KEY UPDATE OF j
+
+-- name: add_request
+-- A request to a manual source, numbered in order.
+INSERT INTO triggers (trigger_id, org_id, job_id, number, request, requested_by, requested_at)
+SELECT %(trigger_id)s, %(org_id)s, %(job_id)s,
+       1 + coalesce((SELECT max(t.number) FROM triggers t WHERE t.job_id = %(job_id)s), 0),
+       %(request)s, %(user_id)s, %(now)s
+RETURNING number
+
+-- name: wake_source
+-- An idle source goes on now, unless it is backing off after a failure.
+WITH gone AS (
+    DELETE FROM delayed
+     WHERE job_id = %(job_id)s AND failures = 0 AND due_at > %(now)s
+    RETURNING *
+),
+queued AS (
+    INSERT INTO ready (job_id, priority, task_id, attempt, failures, lapses, lease_sequence,
+                       lease_token, continues, keeps_capacity, body_digest, ready_at)
+    SELECT g.job_id, g.priority, g.task_id, g.attempt, g.failures, g.lapses, g.lease_sequence,
+           g.lease_token, g.continues, g.keeps_capacity, g.body_digest, %(now)s
+      FROM gone g
+)
+INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, available_at)
+SELECT %(outbox_id)s, %(org_id)s, 'wake', %(runtime)s, ARRAY[g.task_id], %(now)s, %(now)s
+  FROM gone g

@@ -1,0 +1,1 @@
+"""The Dispatcher: runs control operators, moves what is due, and sweeps up what was stranded."""

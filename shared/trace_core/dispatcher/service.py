@@ -1,0 +1,80 @@
+"""What the Dispatcher does each time it runs, pushed or by schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from trace_core.database.state import StateDatabase
+from trace_core.dispatcher.control import Control
+from trace_core.kernel import limits
+from trace_core.kernel.ids import Ids
+from trace_core.ports.clock import Clock
+from trace_core.ports.waker import Function, Waker
+from trace_core.tasks.statements import SQL
+
+_BATCH = 500
+_SWEEP_TARGETS = 50
+
+
+@dataclass(frozen=True)
+class DispatchReport:
+    ran: int = 0
+    """Control tasks that were claimed."""
+    due: int = 0
+    """Retries and slices whose time had come."""
+    swept: int = 0
+    """Stranded work that was woken again."""
+
+
+class Dispatcher:
+    """Any number run at once: every step is a guarded statement."""
+
+    def __init__(
+        self, state: StateDatabase, clock: Clock, ids: Ids, waker: Waker, control: Control
+    ) -> None:
+        self._state = state
+        self._clock = clock
+        self._ids = ids
+        self._waker = waker
+        self._control = control
+
+    def run_once(self) -> DispatchReport:
+        now = self._clock.now()
+        swept = self._state.write("sweep_requests", SQL["sweep_requests"], {"now": now})
+        due = self._state.write(
+            "move_due",
+            SQL["move_due"],
+            {
+                "now": now,
+                "limit": _BATCH,
+                "outbox_ids": self._ids.many(_BATCH),
+                "wake_fanout": limits.WAKE_FANOUT,
+            },
+        )
+        woken = self._state.write(
+            "sweep_ready",
+            SQL["sweep_ready"],
+            {
+                "now": now,
+                "grace": limits.SWEEP_GRACE,
+                "limit": _SWEEP_TARGETS,
+                "outbox_ids": self._ids.many(_SWEEP_TARGETS),
+            },
+        )
+        if due or woken:
+            self._waker.wake(Function.OUTBOX_RELAY)
+        ran = self._control.run_once()
+        return DispatchReport(ran, len(due), len(swept) + len(woken))
+
+    def run_until_idle(self, budget: timedelta) -> DispatchReport:
+        """Drain until nothing is left to do or the time is up."""
+        ends_at = self._clock.now() + budget
+        total = DispatchReport()
+        while True:
+            report = self.run_once()
+            total = DispatchReport(
+                total.ran + report.ran, total.due + report.due, total.swept + report.swept
+            )
+            if not (report.ran or report.due) or self._clock.now() >= ends_at:
+                return total

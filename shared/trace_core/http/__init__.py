@@ -1,0 +1,1 @@
+"""From an API Gateway event to one service call and back: routes, tokens, bodies, errors."""

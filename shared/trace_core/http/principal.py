@@ -1,0 +1,31 @@
+"""Who calls. The kinds cannot stand in for one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trace_core.kernel.ids import OrgId, UserId
+from trace_core.tasks.model import Fence
+
+
+class Kind(StrEnum):
+    USER = "user"
+    """A person: a user token, `/v1/*`."""
+    WORKER = "worker"
+    """A wrapper of the platform: a worker token, `/internal/*`."""
+    TASK = "task"
+    """One attempt of one task: a capability token, `/v1/task/*`."""
+    START = "start"
+    """A runner that shows its one-time start token in the body."""
+    NOBODY = "nobody"
+    """Anybody who reaches the port: public keys only."""
+
+
+@dataclass(frozen=True)
+class Principal:
+    org_id: OrgId
+    user_id: UserId | None
+    kind: Kind
+    fence: Fence | None = None
+    """What a capability token was issued for."""

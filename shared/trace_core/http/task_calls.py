@@ -1,0 +1,136 @@
+"""The task contract as answers: what the internal API and the task API have in common."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict
+
+from trace_core.http.principal import Principal
+from trace_core.kernel.errors import Forbidden
+from trace_core.kernel.ids import OrgId, TaskId
+from trace_core.tasks.api import (
+    ClaimRequest,
+    CompleteBatch,
+    Completion,
+    EventsRequest,
+    Fenced,
+    HeartbeatRequest,
+    StartRequest,
+)
+from trace_core.tasks.claim import Claimed, Claims, Refused
+from trace_core.tasks.complete import CompletionResult, Completions
+from trace_core.tasks.events import EventAcceptance
+from trace_core.tasks.leases import Leases
+from trace_core.tasks.model import Runtime
+from trace_core.tasks.payload import Payloads
+
+
+class TaskServices(Protocol):
+    """The services of the task contract, as the composition root has them."""
+
+    @property
+    def claims(self) -> Claims: ...
+    @property
+    def payloads(self) -> Payloads: ...
+    @property
+    def leases(self) -> Leases: ...
+    @property
+    def events(self) -> EventAcceptance: ...
+    @property
+    def completions(self) -> Completions: ...
+
+
+class FetchQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    task_id: UUID
+
+
+def claim(app: TaskServices, org_id: OrgId, request: ClaimRequest) -> dict[str, Any]:
+    """One id gets one answer; ids or a queue get a list."""
+    if request.task_id is not None:
+        ids = [TaskId(request.task_id)]
+        found = app.claims.claim_ids(org_id, ids, request.worker_id)
+        return _answer(app, found[0])
+    if request.task_ids is not None:
+        # The same id twice would be claimed once and then refused: ask once.
+        ids = [TaskId(each) for each in dict.fromkeys(request.task_ids)]
+        several = app.claims.claim_ids(org_id, ids, request.worker_id)
+        return {"claims": [_answer(app, each) for each in several]}
+    runtime = request.queue or Runtime.WORKER
+    claimed = app.claims.claim(org_id, runtime, request.limit, request.worker_id)
+    payloads = app.payloads.build(claimed)
+    return {"claims": [_claimed(*each) for each in zip(claimed, payloads, strict=True)]}
+
+
+def start(app: TaskServices, request: StartRequest) -> dict[str, Any]:
+    found = app.claims.start(request)
+    return _refused(found) if isinstance(found, Refused) else _claimed(
+        found, app.payloads.started(found)
+    )
+
+
+def heartbeat(app: TaskServices, org_id: OrgId, request: HeartbeatRequest) -> dict[str, Any]:
+    beat = app.leases.heartbeat(org_id, request.fence)
+    return {"status": beat.status, "lease_expires_at": beat.lease_expires_at}
+
+
+def accept(app: TaskServices, org_id: OrgId, request: EventsRequest) -> dict[str, Any]:
+    done = app.events.accept(org_id, request)
+    return {
+        "accepted": done.accepted,
+        "duplicates": done.duplicates,
+        "tasks_made": done.tasks_made,
+    }
+
+
+def complete(
+    app: TaskServices, org_id: OrgId, request: Completion | CompleteBatch
+) -> dict[str, Any]:
+    """A single completion raises what was wrong with it; a list says so for each."""
+    if isinstance(request, Completion):
+        result = app.completions.complete(org_id, [request])[0]
+        if result.error is not None:
+            raise result.error
+        return _result(result)
+    results = app.completions.complete(org_id, request.completions)
+    return {"results": [_result(result) for result in results]}
+
+
+def require_own_task(principal: Principal, request: Fenced) -> None:
+    """A capability token speaks for its one attempt and for nothing else."""
+    if principal.fence is None or principal.fence != request.fence:
+        raise Forbidden("This token was issued for another task, attempt or lease.")
+
+
+def _answer(app: TaskServices, found: Claimed | Refused) -> dict[str, Any]:
+    if isinstance(found, Refused):
+        return _refused(found)
+    return _claimed(found, app.payloads.build([found])[0])
+
+
+def _refused(refused: Refused) -> dict[str, Any]:
+    return {"status": "NotClaimed", "task_id": refused.task_id, "reason": refused.reason}
+
+
+def _claimed(claim: Claimed, payload: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "status": "Claimed",
+        "attempt": claim.attempt,
+        "lease_token": claim.lease_token,
+        "lease_expires_at": claim.lease_expires_at,
+        "task": payload,
+    }
+
+
+def _result(result: CompletionResult) -> dict[str, Any]:
+    if result.error is not None:
+        return {"task_id": result.task_id, **result.error.body()}
+    return {"task_id": result.task_id, "status": result.status}
+
+
+def number_claimed(answer: dict[str, Any]) -> int:
+    several = answer.get("claims", [answer])
+    return sum(each["status"] == "Claimed" for each in several)

@@ -1,0 +1,49 @@
+-- name: ensure_org
+-- The org of that name, made when it is new.
+WITH made AS (
+    INSERT INTO orgs (org_id, name, created_at)
+    VALUES (%(org_id)s, %(name)s, %(now)s)
+        ON CONFLICT (name) DO NOTHING
+    RETURNING org_id
+)
+SELECT org_id FROM made
+UNION ALL
+SELECT org_id FROM orgs WHERE name = %(name)s
+LIMIT 1
+
+-- name: ensure_member
+-- A user who is a member of the org, with the given platform role.
+WITH made AS (
+    INSERT INTO users (user_id, subject, created_at)
+    VALUES (%(user_id)s, %(subject)s, %(now)s)
+        ON CONFLICT (subject) DO UPDATE SET subject = excluded.subject
+    RETURNING user_id
+),
+joined AS (
+    INSERT INTO memberships (org_id, user_id, platform_role, created_at)
+    SELECT %(org_id)s, m.user_id, %(platform_role)s, %(now)s
+      FROM made m
+        ON CONFLICT (org_id, user_id) DO UPDATE SET platform_role = excluded.platform_role
+)
+SELECT user_id FROM made
+
+-- name: add_worker_token
+-- Only the hash of a worker token is kept.
+INSERT INTO worker_tokens (token_sha256, org_id, name, created_at)
+VALUES (%(token_sha256)s, %(org_id)s, %(name)s, %(now)s)
+    ON CONFLICT (token_sha256) DO NOTHING
+
+-- name: org_of_worker_token
+-- Whose workers present this token.
+SELECT org_id FROM worker_tokens WHERE token_sha256 = %(token_sha256)s AND revoked_at IS NULL
+
+-- name: set_quota
+-- The org's quota; jobs of the org are metered by it from now on.
+INSERT INTO capacities (capacity_id, org_id, kind, name, max_running, reserved_for_live,
+                        max_starts_hourly)
+VALUES (%(capacity_id)s, %(org_id)s, 'org', 'quota', %(max_running)s, %(reserved_for_live)s,
+        %(max_starts_hourly)s)
+    ON CONFLICT (org_id) WHERE kind = 'org' DO UPDATE
+       SET max_running = excluded.max_running, reserved_for_live = excluded.reserved_for_live,
+           max_starts_hourly = excluded.max_starts_hourly
+RETURNING capacity_id

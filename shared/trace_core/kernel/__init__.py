@@ -1,0 +1,1 @@
+"""Ids, errors, limits, backoff: what every room may import. Standard library only."""

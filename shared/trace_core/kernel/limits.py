@@ -1,0 +1,48 @@
+"""The default timings and limits of the platform, each stated once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+TASK_LEASE = timedelta(seconds=120)
+HEARTBEAT_INTERVAL = timedelta(seconds=30)
+RESERVATION_LEASE = timedelta(seconds=60)
+"""How long a reserved task may wait for its runner's start exchange."""
+MAX_LAPSED_RESERVATIONS = 5
+"""So many reservations in a row without an exchange count as one failed attempt."""
+
+TASK_MAX_ATTEMPTS = 3
+TASK_TIMEOUT = timedelta(seconds=900)
+PLATFORM_MAX_TIMEOUT = timedelta(hours=24) - timedelta(minutes=5)
+LAMBDA_MAX_TIMEOUT = timedelta(seconds=900)
+CAPABILITY_TOKEN_GRACE = timedelta(minutes=5)
+CAPABILITY_TOKEN_CAP = timedelta(hours=24)
+
+TASK_BACKOFF_BASE = timedelta(seconds=30)
+TASK_BACKOFF_CAP = timedelta(minutes=10)
+OUTBOX_BACKOFF_BASE = timedelta(seconds=1)
+OUTBOX_BACKOFF_CAP = timedelta(minutes=5)
+OUTBOX_MAX_ATTEMPTS = 20
+OUTBOX_LEASE = timedelta(seconds=30)
+"""How long one relay may hold an outbox row before another takes it."""
+WAKE_FANOUT = 10
+"""Messages sent for one committed batch of tasks: each woken worker drains its queue."""
+
+CLAIM_BATCH_MAX = 500
+COMPLETE_BATCH_MAX = 500
+EVENTS_PER_CALL_MAX = 1000
+OUTPUTS_PER_CALL_MAX = 1000
+REQUEST_BODY_MAX = 4 * 1024 * 1024
+OPERATOR_STATE_MAX = 1024 * 1024
+QUEUE_MESSAGE_MAX = 256 * 1024
+ERROR_MESSAGE_MAX = 4_000
+WORKER_ID_MAX = 200
+LONG_POLL_MAX = timedelta(seconds=20)
+
+DAG_FILE_MAX = 1024 * 1024
+DAG_JOBS_MAX = 500
+HISTORY_MONTHS_AHEAD = 12
+"""Partitions that exist before they are needed; their number is a metric with an alarm."""
+
+SWEEP_GRACE = timedelta(seconds=60)
+"""A wake-up this old without a claim is taken for lost and sent again."""

@@ -1,0 +1,96 @@
+"""The outbox relay: what a commit left to do outside the database, done at least once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from trace_core.kernel import limits
+from trace_core.kernel.crash_points import CrashPoints, no_crash_points
+from trace_core.kernel.errors import TraceError
+from trace_core.kernel.ids import OrgId
+from trace_core.outbox.store import Outbox, OutboxRow
+from trace_core.ports.clock import Clock
+from trace_core.ports.queue import Queue
+
+logger = logging.getLogger(__name__)
+
+Send = Callable[[OrgId, Sequence[OutboxRow]], None]
+"""Does what the rows of one org and target ask for; raises when it must be tried again."""
+
+
+@dataclass(frozen=True)
+class RelayReport:
+    sent: int = 0
+    postponed: int = 0
+    failed: int = 0
+    """Given up after the last try: these rows alarm."""
+
+
+def send_wakeups(queue: Queue, name: str) -> Send:
+    """Wake workers by messages. Hints may be coalesced: each woken worker drains its queue."""
+
+    def send(_org_id: OrgId, rows: Sequence[OutboxRow]) -> None:
+        tasks = list(dict.fromkeys(task_id for row in rows for task_id in row.task_ids))
+        queue.send(name, [{"task_id": str(task_id)} for task_id in tasks[: limits.WAKE_FANOUT]])
+
+    return send
+
+
+class Relay:
+    """Any number run at once: a row belongs to whoever took it, until it is available again."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        clock: Clock,
+        sends: Mapping[str, Send],
+        *,
+        crash_points: CrashPoints = no_crash_points,
+    ) -> None:
+        self._outbox = outbox
+        self._clock = clock
+        self._sends = sends
+        self._crash_points = crash_points
+
+    def run_once(self, limit: int = 100) -> RelayReport:
+        rows = self._outbox.take_due(self._clock.now(), limit)
+        groups: dict[tuple[OrgId, str, str], list[OutboxRow]] = {}
+        for row in rows:
+            groups.setdefault((row.org_id, row.kind, row.target), []).append(row)
+        sent = postponed = failed = 0
+        for (org_id, kind, target), group in groups.items():
+            self._crash_points("relay_send:before")
+            try:
+                self._send(kind, target)(org_id, group)
+            except TraceError as error:
+                given_up = self._outbox.postpone(group, error.message, self._clock.now())
+                logger.warning("outbox rows for %s postponed: %s", target, error.code)
+                failed += given_up
+                postponed += len(group) - given_up
+                continue
+            self._crash_points("relay_send:after")
+            self._outbox.finish(group)
+            sent += len(group)
+        return RelayReport(sent, postponed, failed)
+
+    def run_until_idle(self, budget: timedelta) -> RelayReport:
+        """Drain until nothing is due or the time is up; what one pass leaves, the next takes."""
+        ends_at: datetime = self._clock.now() + budget
+        total = RelayReport()
+        while True:
+            report = self.run_once()
+            total = RelayReport(
+                total.sent + report.sent,
+                total.postponed + report.postponed,
+                total.failed + report.failed,
+            )
+            if not report.sent or self._clock.now() >= ends_at:
+                return total
+
+    def _send(self, kind: str, target: str) -> Send:
+        if kind != "wake" or target not in self._sends:
+            raise TraceError(f"No way to send {kind} to {target}.")
+        return self._sends[target]

@@ -1,0 +1,1 @@
+"""What the rooms need from outside, named by the need; adapters give it."""

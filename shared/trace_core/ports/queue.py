@@ -1,0 +1,51 @@
+"""Wake-ups: hints that work may be waiting. Lost, repeated, late or reordered ones do no harm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Message:
+    body: Mapping[str, Any]
+    receipt: str
+    """Names this one receive; a later receive of the same message has another receipt."""
+    receive_count: int
+
+
+@dataclass(frozen=True)
+class QueueDepth:
+    visible: int
+    in_flight: int
+    dead: int
+
+
+class Queue(Protocol):
+    """At-least-once messages with a visibility timeout and a dead-letter queue."""
+
+    def send(self, queue: str, bodies: Sequence[Mapping[str, Any]]) -> None:
+        """Send all bodies; each is JSON under 256 KB, which the platform checks itself."""
+        ...
+
+    def receive(
+        self, queue: str, *, limit: int, visibility: timedelta, wait: timedelta
+    ) -> list[Message]:
+        """Up to `limit` messages, hidden from others for `visibility`; waits for the first one."""
+        ...
+
+    def extend(self, queue: str, receipt: str, visibility: timedelta) -> None:
+        """Hide a received message for longer; a receipt that is no longer current is ignored."""
+        ...
+
+    def delete(self, queue: str, receipts: Sequence[str]) -> None:
+        """Acknowledge; receipts that are no longer current are ignored."""
+        ...
+
+    def depth(self, queue: str) -> QueueDepth: ...
+
+    def redrive(self, queue: str, *, limit: int) -> int:
+        """Move dead messages back to the queue; answers how many."""
+        ...

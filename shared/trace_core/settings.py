@@ -1,0 +1,91 @@
+"""What a process may be told from outside: the `TRACE_*` variables, read once, frozen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+
+from trace_core.kernel.errors import Invalid
+
+Port = Annotated[int, Field(ge=0, le=65_535)]
+Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+(/[^\s]*)?$", max_length=1000)]
+
+
+class Profile(StrEnum):
+    LITE = "lite"
+    AWS = "aws"
+
+
+class Settings(BaseModel):
+    """One field for each variable: `home` is `TRACE_HOME`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    profile: Profile = Field(
+        Profile.LITE, description="Where Trace runs: `lite` on one machine, `aws` in the cloud."
+    )
+    home: Path = Field(
+        Path(".trace"),
+        description="The folder of the lite profile: Postgres, objects, keys, secrets, tokens.",
+    )
+    state_dsn: SecretStr | None = Field(
+        None,
+        description="Address of the state database; without it lite runs a Postgres of its own.",
+    )
+    org: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")] = Field(
+        "local", description="Name of the org that the local user and worker belong to."
+    )
+    operator_modules: tuple[str, ...] = Field(
+        (),
+        description="Modules or .py files with operators of the project, separated by commas.",
+    )
+    user_port: Port = Field(7070, description="Port of the user API on loopback.")
+    internal_port: Port = Field(7071, description="Port of the internal API on loopback.")
+    task_port: Port = Field(7072, description="Port of the task API on loopback.")
+    internal_url: Url | None = Field(
+        None, description="Where a worker reaches the internal API; default: the local port."
+    )
+    task_url: Url | None = Field(
+        None, description="Where a runner reaches the task API; default: the local port."
+    )
+    worker_token: SecretStr | None = Field(
+        None, description="Token of `trace worker`; default: the token file of the home folder."
+    )
+
+    @field_validator("operator_modules", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @classmethod
+    def from_env(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """Read the variables; an empty one counts as not set."""
+        given = os.environ if environment is None else environment
+        values = {
+            name: given[variable(name)] for name in cls.model_fields if given.get(variable(name))
+        }
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            # The values stay out of the message: one of them may be a password.
+            wrong = sorted({variable(str(each["loc"][0])) for each in error.errors()})
+            raise Invalid(f"Not a valid value: {', '.join(wrong)}.", variables=wrong) from None
+
+    @property
+    def internal_address(self) -> str:
+        return self.internal_url or f"http://127.0.0.1:{self.internal_port}"
+
+    @property
+    def task_address(self) -> str:
+        return self.task_url or f"http://127.0.0.1:{self.task_port}"
+
+
+def variable(field: str) -> str:
+    return f"TRACE_{field.upper()}"

@@ -1,0 +1,79 @@
+-- name: cancel_running
+-- Ask a running task to stop; it keeps its slot until it says so or its lease ends.
+UPDATE leases
+   SET canceled_at = %(now)s
+ WHERE task_id = %(task_id)s AND org_id = %(org_id)s AND started_at IS NOT NULL
+   AND canceled_at IS NULL
+RETURNING task_id
+
+-- name: cancel_waiting
+-- End a task that has not begun its next attempt: queued, waiting for a retry, or reserved.
+WITH from_ready AS (
+    DELETE FROM ready
+     WHERE job_id = %(job_id)s AND priority = %(priority)s AND task_id = %(task_id)s
+    RETURNING task_id, job_id, priority, attempt, lease_sequence, keeps_capacity AS metered,
+              (SELECT s.slot_id FROM slots s WHERE s.task_id = %(task_id)s) AS slot_id
+),
+from_delayed AS (
+    DELETE FROM delayed
+     WHERE task_id = %(task_id)s
+    RETURNING task_id, job_id, priority, attempt, lease_sequence, keeps_capacity AS metered,
+              (SELECT s.slot_id FROM slots s WHERE s.task_id = %(task_id)s) AS slot_id
+),
+reserved AS (
+    DELETE FROM leases
+     WHERE task_id = %(task_id)s AND org_id = %(org_id)s AND started_at IS NULL
+    RETURNING task_id, job_id, priority, attempt, lease_sequence, metered, slot_id
+),
+done AS (
+    SELECT * FROM from_ready
+    UNION ALL
+    SELECT * FROM from_delayed
+    UNION ALL
+    SELECT * FROM reserved
+),
+ended AS (
+    INSERT INTO attempts (task_id, attempt, org_id, job_id, outcome, final, ended_at,
+                          lease_sequence)
+    SELECT d.task_id, d.attempt + 1, %(org_id)s, d.job_id, 'Canceled', true, %(now)s,
+           d.lease_sequence
+      FROM done d
+),
+-- include: release_capacity
+SELECT d.task_id, false AS woke FROM done d
+UNION ALL
+(SELECT NULL, true FROM rewoken LIMIT 1)
+
+-- name: retry_ended
+-- Queue a task again that ended without success, with its count of failures at zero.
+WITH reopened AS (
+    UPDATE attempts
+       SET final = false
+     WHERE task_id = %(task_id)s AND org_id = %(org_id)s AND final AND outcome <> 'Completed'
+    RETURNING task_id, job_id, attempt, lease_sequence, lease_token
+),
+queued AS (
+    INSERT INTO ready (job_id, priority, task_id, attempt, lease_sequence, lease_token, ready_at)
+    SELECT r.job_id, %(priority)s, r.task_id, r.attempt, r.lease_sequence, r.lease_token, %(now)s
+      FROM reopened r
+    RETURNING job_id, task_id
+),
+woken AS (
+    INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, available_at)
+    SELECT %(outbox_id)s, %(org_id)s, 'wake', j.runtime, ARRAY[q.task_id], %(now)s, %(now)s
+      FROM queued q
+      JOIN jobs j ON j.job_id = q.job_id
+)
+SELECT task_id FROM queued
+
+-- name: final_outcome
+-- How a task ended, if it has.
+SELECT a.outcome, j.activation
+  FROM attempts a
+  JOIN jobs j ON j.job_id = a.job_id
+ WHERE a.task_id = %(task_id)s AND a.org_id = %(org_id)s AND a.final
+
+-- name: activation_of_task
+-- Whether the task is a source's durable run.
+SELECT j.activation FROM tasks t JOIN jobs j ON j.job_id = t.job_id
+ WHERE t.task_id = %(task_id)s AND t.org_id = %(org_id)s

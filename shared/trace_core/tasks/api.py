@@ -1,0 +1,152 @@
+"""The wire formats of the task contract: requests are strict, unknown fields are refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from trace_core.dag.model import Runtime
+from trace_core.kernel import limits
+from trace_core.tasks.model import PARTITION_KEY, RANGE_KEY, Fence, Scope
+
+BIGINT = 2**63 - 1
+Bigint = Annotated[int, Field(ge=0, le=BIGINT, strict=True)]
+Attempt = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
+WorkerId = Annotated[
+    str, Field(min_length=1, max_length=limits.WORKER_ID_MAX, pattern=r"^[\x21-\x7e]+$")
+]
+
+
+class Wire(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Scoped(Wire):
+    cursor: Bigint | None = None
+    partition_key: Annotated[str, Field(pattern=f"^{PARTITION_KEY.pattern}$")] | None = None
+    start: Bigint | None = None
+    end: Bigint | None = None
+
+    @model_validator(mode="after")
+    def _is_one_scope(self) -> Scoped:
+        if self.cursor is not None and (self.partition_key or self.start is not None):
+            raise ValueError("give either cursor or partition_key/start/end")
+        if (self.start is None) != (self.end is None):
+            raise ValueError("start and end belong together")
+        if self.start is not None and self.end is not None:
+            if self.end < self.start:
+                raise ValueError("end is before start; ranges are inclusive at both ends")
+            match = RANGE_KEY.fullmatch(self.partition_key or f"{self.start}-{self.end}")
+            if match and (int(match[1]), int(match[2])) != (self.start, self.end):
+                raise ValueError("partition_key does not name start and end")
+        return self
+
+    @property
+    def scope(self) -> Scope:
+        if self.start is not None and self.end is not None and self.partition_key is None:
+            return Scope.of_range(self.start, self.end)
+        return Scope(self.cursor, self.partition_key, self.start, self.end)
+
+
+class EventIn(Scoped):
+    """One announcement: this scope of this dataset version changed."""
+
+    dataset_uuid: UUID
+    dataset_version: UUID
+    revision: Bigint = 0
+
+
+class OutputIn(Scoped):
+    """One output that the attempt has written."""
+
+    output_index: Annotated[int, Field(ge=0, le=1000, strict=True)]
+    dataset_uuid: UUID
+    dataset_version: UUID
+    location: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[\x21-\x7e]+$")]
+    row_count: Bigint | None = None
+
+
+class Fenced(Wire):
+    task_id: UUID
+    attempt: Attempt
+    lease_token: UUID
+
+    @property
+    def fence(self) -> Fence:
+        return Fence(self.task_id, self.attempt, self.lease_token)  # type: ignore[arg-type]
+
+
+Events = Annotated[list[EventIn], Field(max_length=limits.EVENTS_PER_CALL_MAX)]
+Outputs = Annotated[list[OutputIn], Field(max_length=limits.OUTPUTS_PER_CALL_MAX)]
+
+
+class ClaimRequest(Wire):
+    """By id, by ids, or whatever is most urgent on a queue. The queue's name is the runtime's."""
+
+    worker_id: WorkerId
+    task_id: UUID | None = None
+    task_ids: (
+        Annotated[list[UUID], Field(min_length=1, max_length=limits.CLAIM_BATCH_MAX)] | None
+    ) = None
+    queue: Literal[Runtime.WORKER] | None = None
+    limit: Annotated[int, Field(ge=1, le=limits.CLAIM_BATCH_MAX, strict=True)] = 1
+
+    @model_validator(mode="after")
+    def _names_one_thing(self) -> ClaimRequest:
+        if sum(x is not None for x in (self.task_id, self.task_ids, self.queue)) != 1:
+            raise ValueError("give exactly one of task_id, task_ids, queue")
+        return self
+
+
+class HeartbeatRequest(Fenced):
+    pass
+
+
+class EventsRequest(Fenced):
+    events: Annotated[Events, Field(min_length=1)]
+
+
+class StateEntry(Wire):
+    """A compare-and-set of one key of the job's operator state; revision 0 creates it."""
+
+    key: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
+    revision: Bigint
+    value: Any
+
+
+class Completion(Fenced):
+    """The end of an attempt (Completed, Failed, Canceled) or of a source's slice (Yielded)."""
+
+    status: Literal["Completed", "Failed", "Canceled", "Yielded"]
+    events: Events = []
+    outputs: Outputs = []
+    state: Annotated[list[StateEntry], Field(max_length=100)] = []
+    triggers_taken: Annotated[list[Bigint], Field(max_length=1000)] = []
+    """Numbers of the manual requests that this slice has served."""
+    resume_after_seconds: Annotated[float, Field(ge=0, le=86_400)] = 0
+    """For an always-on source that yields: how long to rest before the next slice."""
+    error_code: Annotated[str, Field(max_length=100)] | None = None
+    error_message: str | None = None
+    retryable: bool = True
+
+    @model_validator(mode="after")
+    def _fits_its_status(self) -> Completion:
+        if self.status in ("Failed", "Canceled") and (self.events or self.outputs or self.state):
+            raise ValueError(f"a {self.status} attempt has no events, outputs or state")
+        return self
+
+
+class CompleteBatch(Wire):
+    completions: Annotated[
+        list[Completion], Field(min_length=1, max_length=limits.COMPLETE_BATCH_MAX)
+    ]
+
+
+class StartRequest(Wire):
+    """The first call of a runner: its one-time start token for the lease."""
+
+    task_id: UUID
+    start_token: UUID
+    runner_id: WorkerId

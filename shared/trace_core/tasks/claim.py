@@ -1,0 +1,271 @@
+"""Claim: give ready tasks to one runner each, within what meters them.
+
+Unmetered jobs are claimed in one statement that touches no counter. A metered job is claimed in a
+short transaction that locks its counters first, so that they are never exceeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from trace_core.dag.model import Runtime
+from trace_core.database.state import Row, StateDatabase, Transaction
+from trace_core.kernel import limits
+from trace_core.kernel.ids import Ids, JobId, LeaseToken, OrgId, TaskId
+from trace_core.ports.clock import Clock
+from trace_core.tasks.api import StartRequest
+from trace_core.tasks.metering import Capacity, allowance
+from trace_core.tasks.model import Fence, NotClaimed, Priority, Scope
+from trace_core.tasks.statements import SQL
+
+_BOTH = [Priority.LIVE.value, Priority.BACKFILL.value]
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """The event that made a task."""
+
+    event_id: UUID
+    producer_task_id: TaskId
+    dataset_version: UUID
+    scope: Scope
+    revision: int
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A lease (or a reservation, with its start token) and what made the task."""
+
+    org_id: OrgId
+    task_id: TaskId
+    job_id: JobId
+    attempt: int
+    lease_sequence: int
+    lease_token: LeaseToken | None
+    start_token: UUID | None
+    lease_expires_at: datetime
+    deadline_at: datetime
+    slot_id: UUID | None
+    created_at: datetime
+    trigger: Trigger | None
+
+    @property
+    def fence(self) -> Fence:
+        if self.lease_token is None:
+            raise ValueError("a reservation has no fence before its exchange")
+        return Fence(self.task_id, self.attempt, self.lease_token)
+
+
+@dataclass(frozen=True)
+class Refused:
+    task_id: TaskId
+    reason: NotClaimed
+
+
+def claimed_from(row: Row, org_id: OrgId) -> Claimed:
+    trigger = None
+    if row.event_id is not None:
+        scope = Scope.parse(row.scope, row.range_start, row.range_end)
+        trigger = Trigger(
+            row.event_id, row.producer_task_id, row.dataset_version, scope, row.revision
+        )
+    return Claimed(
+        org_id, row.task_id, row.job_id, row.attempt, row.lease_sequence, row.lease_token,
+        row.start_token, row.lease_expires_at, row.deadline_at, row.slot_id, row.created_at,
+        trigger,
+    )  # fmt: skip
+
+
+class Claims:
+    """Hands ready tasks to workers, and reservations to runners that are started by us."""
+
+    def __init__(self, state: StateDatabase, clock: Clock, ids: Ids) -> None:
+        self._state = state
+        self._clock = clock
+        self._ids = ids
+
+    def claim(self, org_id: OrgId, runtime: Runtime, limit: int, worker_id: str) -> list[Claimed]:
+        """The most urgent ready tasks of a runtime: live before backfill, then the oldest."""
+        return self._take("claim", org_id, runtime, limit, worker_id)
+
+    def reserve(self, org_id: OrgId, runtime: Runtime, limit: int) -> list[Claimed]:
+        """As `claim`, but the attempt begins only when the runner exchanges its start token."""
+        return self._take("reserve", org_id, runtime, limit, "reserved")
+
+    def _take(
+        self, verb: str, org_id: OrgId, runtime: Runtime, limit: int, worker_id: str
+    ) -> list[Claimed]:
+        found: list[Claimed] = []
+        skipped: list[UUID] = []
+        while True:
+            left = limit - len(found)
+            rows = self._state.write(
+                verb,
+                SQL[verb],
+                {
+                    **self._lease_params(verb, org_id, worker_id, left),
+                    "runtime": runtime.value,
+                    "skipped_jobs": skipped,
+                },
+            )
+            metered: Row | None = None
+            for row in rows:
+                if row.task_id is None:
+                    metered = row
+                else:
+                    found.append(claimed_from(row, org_id))
+            if metered is None or len(found) >= limit:
+                return found
+            with self._state.transaction(f"{verb}_metered") as tx:
+                found += self._take_of_job(
+                    tx, verb, org_id, metered.job_id, limit - len(found), worker_id,
+                    priorities=[metered.priority],
+                )  # fmt: skip
+            if len(found) >= limit:
+                return found
+            skipped.append(metered.job_id)
+
+    def claim_ids(
+        self, org_id: OrgId, task_ids: Sequence[TaskId], worker_id: str
+    ) -> list[Claimed | Refused]:
+        """The tasks that a wake-up named, each claimed or refused with the reason."""
+        located = {row.task_id: row for row in self._locate(org_id, task_ids)}
+        claimed: dict[TaskId, Claimed] = {}
+        by_job: dict[JobId, list[TaskId]] = {}
+        for task_id, row in located.items():
+            if row.is_ready and row.active and not row.paused:
+                by_job.setdefault(row.job_id, []).append(task_id)
+        for job_id, wanted in sorted(by_job.items()):
+            with self._state.transaction("claim_metered") as tx:
+                for claim in self._take_of_job(
+                    tx, "claim", org_id, job_id, len(wanted), worker_id, task_ids=wanted
+                ):
+                    claimed[claim.task_id] = claim
+        return [
+            claimed.get(task_id) or Refused(task_id, self._reason(located.get(task_id)))
+            for task_id in task_ids
+        ]
+
+    def start(self, request: StartRequest) -> Claimed | Refused:
+        """Exchange a start token for the lease: once, and again for the same runner."""
+        task_id = TaskId(request.task_id)
+        params = {
+            "task_id": request.task_id,
+            "start_token": request.start_token,
+            "runner_id": request.runner_id,
+            "lease_token": self._ids.token(),
+            "now": self._clock.now(),
+            "lease": limits.TASK_LEASE,
+        }
+        owner = self._state.read(SQL["org_of_start_token"], params)
+        if not owner:
+            return Refused(task_id, NotClaimed.NOT_FOUND)
+        rows = self._state.write("start", SQL["start"], params)
+        rows = rows or self._state.read(SQL["started_before"], params)
+        if rows:
+            return claimed_from(rows[0], owner[0].org_id)
+        canceled = owner[0].canceled
+        return Refused(task_id, NotClaimed.CANCELED if canceled else NotClaimed.ALREADY_RUNNING)
+
+    def _take_of_job(
+        self,
+        tx: Transaction,
+        verb: str,
+        org_id: OrgId,
+        job_id: JobId,
+        limit: int,
+        worker_id: str,
+        *,
+        priorities: list[int] | None = None,
+        task_ids: list[TaskId] | None = None,
+    ) -> list[Claimed]:
+        now = self._clock.now()
+        capacities = [
+            Capacity(**{name: getattr(row, name) for name in Capacity.__dataclass_fields__})
+            for row in tx.all(SQL["lock_capacities"], {"job_id": job_id})
+        ]
+        kept = tx.one(SQL["kept_capacity"], {"job_id": job_id}) if capacities else None
+        slot_ids: list[UUID | None] = []
+        if kept is not None:
+            limit, slot_ids = 1, [kept.slot_id]
+        elif capacities:
+            # By id, live and backfill may mix: the stricter allowance holds for all of them.
+            strictest = Priority(max(priorities or _BOTH))
+            limit = allowance(capacities, strictest, limit, now)
+            if limit and self._has_pool(tx, job_id):
+                slots = tx.all(SQL["free_slots"], {"job_id": job_id, "limit": limit})
+                slot_ids = [row.slot_id for row in slots]
+                limit = len(slot_ids)
+        if limit <= 0:
+            return []
+        rows = tx.all(
+            SQL[f"{verb}_of_job"],
+            {
+                **self._lease_params(verb, org_id, worker_id, limit),
+                "job_id": job_id,
+                "priorities": priorities or _BOTH,
+                "task_ids": task_ids,
+                "slot_ids": slot_ids,
+            },
+        )
+        if rows and capacities and kept is None:
+            self._charge(tx, capacities, rows, now)
+        return [claimed_from(row, org_id) for row in rows]
+
+    def _has_pool(self, tx: Transaction, job_id: JobId) -> bool:
+        row = tx.one(SQL["pool_of_job"], {"job_id": job_id})
+        return row is not None and row.pool_id is not None
+
+    def _charge(
+        self, tx: Transaction, capacities: list[Capacity], rows: list[Row], now: datetime
+    ) -> None:
+        held = [(row.slot_id, row.task_id) for row in rows if row.slot_id is not None]
+        if held:
+            tx.run(
+                SQL["hold_slots"],
+                {"slot_ids": [slot for slot, _ in held], "task_ids": [task for _, task in held]},
+            )
+        backfill = sum(row.priority == Priority.BACKFILL for row in rows)
+        tx.run(
+            SQL["charge_capacities"],
+            {
+                "capacity_ids": [capacity.capacity_id for capacity in capacities],
+                "taken": len(rows),
+                "taken_backfill": backfill,
+                "now": now,
+            },
+        )
+
+    def _lease_params(
+        self, verb: str, org_id: OrgId, worker_id: str, limit: int
+    ) -> dict[str, object]:
+        return {
+            "org_id": org_id,
+            "worker_id": worker_id,
+            "limit": limit,
+            "lease_tokens": [self._ids.token() for _ in range(limit)],
+            "now": self._clock.now(),
+            "lease": limits.TASK_LEASE if verb == "claim" else limits.RESERVATION_LEASE,
+        }
+
+    def _locate(self, org_id: OrgId, task_ids: Sequence[TaskId]) -> list[Row]:
+        return self._state.read(SQL["locate"], {"org_id": org_id, "task_ids": list(task_ids)})
+
+    @staticmethod
+    def _reason(row: Row | None) -> NotClaimed:
+        if row is None:
+            return NotClaimed.NOT_FOUND
+        if row.final_outcome is not None:
+            finals = {"Completed": NotClaimed.COMPLETED, "Canceled": NotClaimed.CANCELED}
+            return finals.get(row.final_outcome, NotClaimed.FAILED)
+        if row.is_leased:
+            return NotClaimed.ALREADY_RUNNING
+        if row.due_at is not None:
+            return NotClaimed.NOT_DUE
+        if row.paused or not row.active:
+            return NotClaimed.HELD
+        # Ready when it was located: another claim was faster, or a counter is full.
+        return NotClaimed.NO_CAPACITY if row.is_ready else NotClaimed.ALREADY_RUNNING

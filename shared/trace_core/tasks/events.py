@@ -1,0 +1,96 @@
+"""Accept events of a running task: record each once, make one task for each dependent job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trace_core.dag.model import Runtime
+from trace_core.database.state import StateDatabase
+from trace_core.kernel import limits
+from trace_core.kernel.errors import Invalid, NotFound, StaleAttempt, TaskCanceled
+from trace_core.kernel.ids import Ids, OrgId
+from trace_core.ports.clock import Clock
+from trace_core.ports.waker import Function, Waker
+from trace_core.tasks.api import EventIn, EventsRequest
+from trace_core.tasks.model import Fence
+from trace_core.tasks.statements import SQL
+
+RUNTIMES = len(Runtime)
+"""A call wakes each runtime at most once, so it needs that many outbox ids at most."""
+
+
+@dataclass(frozen=True)
+class Accepted:
+    accepted: int
+    duplicates: int
+    tasks_made: int
+
+
+class ForeignOutput(Invalid):
+    """An event names a dataset version that this task's job does not produce."""
+
+    code = "ForeignOutput"
+
+
+def event_params(events: Sequence[EventIn], ids: Ids) -> dict[str, Any]:
+    """Events as parallel arrays, one element each."""
+    scopes = [event.scope for event in events]
+    ranges = [scope.range or (None, None) for scope in scopes]
+    return {
+        "event_ids": [ids.event_id() for _ in events],
+        "event_datasets": [event.dataset_uuid for event in events],
+        "event_versions": [event.dataset_version for event in events],
+        "event_scopes": [scope.key for scope in scopes],
+        "event_starts": [start for start, _ in ranges],
+        "event_ends": [end for _, end in ranges],
+        "event_revisions": [event.revision for event in events],
+    }
+
+
+class EventAcceptance:
+    def __init__(self, state: StateDatabase, clock: Clock, ids: Ids, waker: Waker) -> None:
+        self._state = state
+        self._clock = clock
+        self._ids = ids
+        self._waker = waker
+
+    def accept(self, org_id: OrgId, request: EventsRequest) -> Accepted:
+        """All events of the request or none; what was accepted before is a duplicate, no error."""
+        rows = self._state.write(
+            "accept",
+            SQL["accept"],
+            {
+                **event_params(request.events, self._ids),
+                "org_id": org_id,
+                "task_id": request.task_id,
+                "attempt": request.attempt,
+                "lease_token": request.lease_token,
+                "now": self._clock.now(),
+                "outbox_ids": self._ids.many(RUNTIMES),
+                "wake_fanout": limits.WAKE_FANOUT,
+            },
+        )
+        row = rows[0]
+        if not row.fenced:
+            raise self._why_not(org_id, request.fence)
+        if row.refused:
+            raise ForeignOutput(task_id=str(request.task_id))
+        if row.woken:
+            self._waker.wake(Function.OUTBOX_RELAY)
+        return Accepted(row.accepted, len(request.events) - row.accepted, row.tasks_made)
+
+    def _why_not(self, org_id: OrgId, fence: Fence) -> Exception:
+        params = {
+            "org_id": org_id,
+            "task_id": fence.task_id,
+            "attempt": fence.attempt,
+            "lease_token": fence.lease_token,
+        }
+        lease = self._state.read(SQL["fenced_lease"], params)
+        if lease and lease[0].canceled_at is not None:
+            return TaskCanceled(task_id=str(fence.task_id))
+        if self._state.read(SQL["task_of_org"], params):
+            return StaleAttempt(task_id=str(fence.task_id))
+        return NotFound(task_id=str(fence.task_id))

@@ -1,0 +1,188 @@
+"""What a task is and what may happen to it next: decisions, no I/O.
+
+The hot path states the same rules in SQL; these functions are their plain words, and the oracle of
+the property tests.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum, StrEnum
+
+from trace_core.kernel import limits
+from trace_core.kernel.backoff import Jitter, delay
+from trace_core.kernel.ids import LeaseToken, TaskId
+
+NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+"""When an idle source is due: a request or nothing wakes it."""
+
+
+class TaskStatus(StrEnum):
+    QUEUED = "Queued"
+    RUNNING = "Running"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    CANCELED = "Canceled"
+
+
+class Outcome(StrEnum):
+    """How one attempt ended."""
+
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    TIMED_OUT = "TimedOut"
+    LEASE_EXPIRED = "LeaseExpired"
+    LAPSED = "Lapsed"
+    CANCELED = "Canceled"
+
+
+class NotClaimed(StrEnum):
+    """Why a task could not be claimed."""
+
+    ALREADY_RUNNING = "AlreadyRunning"
+    COMPLETED = "Completed"
+    CANCELED = "Canceled"
+    NOT_FOUND = "NotFound"
+    NO_CAPACITY = "NoCapacity"
+    HELD = "Held"
+    NOT_DUE = "NotDue"
+    FAILED = "Failed"
+    FORBIDDEN = "Forbidden"
+
+
+class Priority(IntEnum):
+    """Smaller goes first."""
+
+    LIVE = 0
+    BACKFILL = 1
+
+
+@dataclass(frozen=True)
+class Fence:
+    """What a mutation must name to be the current attempt's."""
+
+    task_id: TaskId
+    attempt: int
+    lease_token: LeaseToken
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which part of a dataset: one cursor, one partition (often a range), or all of it.
+
+    Ranges are inclusive at both ends.
+    """
+
+    cursor: int | None = None
+    partition_key: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The scope as text, the same for the same scope: a part of the dedupe key."""
+        if self.cursor is not None:
+            return f"c{self.cursor}"
+        if self.partition_key is not None:
+            return f"p{self.partition_key}"
+        return ""
+
+    @property
+    def range(self) -> tuple[int, int] | None:
+        if self.cursor is not None:
+            return self.cursor, self.cursor
+        if self.start is not None and self.end is not None:
+            return self.start, self.end
+        return None
+
+    @staticmethod
+    def of_range(start: int, end: int) -> Scope:
+        return Scope(partition_key=f"{start}-{end}", start=start, end=end)
+
+    @staticmethod
+    def parse(key: str, start: int | None, end: int | None) -> Scope:
+        """The inverse of `key`, with the bounds that are stored beside it."""
+        if key.startswith("c"):
+            return Scope(cursor=int(key[1:]))
+        if key.startswith("p"):
+            return Scope(partition_key=key[1:], start=start, end=end)
+        return Scope()
+
+    def fields(self) -> dict[str, int | str]:
+        """The scope as wire fields, without what is absent."""
+        named = {
+            "cursor": self.cursor,
+            "partition_key": self.partition_key,
+            "start": self.start,
+            "end": self.end,
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+
+PARTITION_KEY = re.compile(r"[A-Za-z0-9_.=:+-]{1,200}")
+RANGE_KEY = re.compile(r"(\d{1,19})-(\d{1,19})")
+
+
+@dataclass(frozen=True)
+class AttemptRules:
+    """What a job says about the attempts of its tasks."""
+
+    is_source: bool
+    max_attempts: int
+
+
+@dataclass(frozen=True)
+class AttemptEnd:
+    """What follows from an attempt that did not succeed."""
+
+    outcome: Outcome
+    due_at: datetime | None
+    """When the next attempt may start; None ends the task."""
+
+    @property
+    def final(self) -> bool:
+        return self.due_at is None
+
+
+def end_attempt(
+    outcome: Outcome,
+    *,
+    failures: int,
+    rules: AttemptRules,
+    retryable: bool,
+    now: datetime,
+    jitter: Jitter,
+) -> AttemptEnd:
+    """Retry with backoff while attempts are left; a source never ends, it backs off at the cap.
+
+    `failures` counts the failed attempts in a row, this one included.
+    """
+    if outcome is Outcome.CANCELED:
+        return AttemptEnd(outcome, None)
+    may_retry = rules.is_source or (retryable and failures < rules.max_attempts)
+    if not may_retry:
+        return AttemptEnd(outcome, None)
+    wait = delay(limits.TASK_BACKOFF_BASE, limits.TASK_BACKOFF_CAP, failures - 1, jitter)
+    return AttemptEnd(outcome, now + wait)
+
+
+def expired_outcome(
+    *, now: datetime, started: bool, canceled: bool, deadline_at: datetime
+) -> Outcome:
+    """Why the reaper takes a lease away."""
+    if canceled:
+        return Outcome.CANCELED
+    if not started:
+        return Outcome.LAPSED
+    return Outcome.TIMED_OUT if deadline_at <= now else Outcome.LEASE_EXPIRED
+
+
+def lapse_counts_as_failure(lapses: int) -> bool:
+    """A lapsed reservation is sent again; so many in a row count as one failed attempt."""
+    return lapses >= limits.MAX_LAPSED_RESERVATIONS
+
+
+def token_lifetime(timeout: timedelta) -> timedelta:
+    return min(timeout + limits.CAPABILITY_TOKEN_GRACE, limits.CAPABILITY_TOKEN_CAP)

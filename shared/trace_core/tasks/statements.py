@@ -1,0 +1,16 @@
+"""The SQL of this room, read once."""
+
+from __future__ import annotations
+
+from trace_core.database.sql import Statements
+
+SQL = Statements(
+    "trace_core.tasks",
+    "route.sql",
+    "claim.sql",
+    "complete.sql",
+    "events.sql",
+    "leases.sql",
+    "admin.sql",
+    "views.sql",
+)

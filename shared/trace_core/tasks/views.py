@@ -1,0 +1,124 @@
+"""What people see of tasks: read-only, and every number can be traced to its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from trace_core.database.state import Row, StateDatabase
+from trace_core.kernel.errors import NotFound
+from trace_core.kernel.ids import OrgId, TaskId, first_uuid7
+from trace_core.ports.clock import Clock
+from trace_core.tasks.model import Scope
+from trace_core.tasks.statements import SQL
+
+_LAST_ID = UUID(int=2**128 - 1)
+_EVENTS_SHOWN = 100
+
+
+@dataclass(frozen=True)
+class BacklogMetrics:
+    queued: dict[str, int]
+    oldest_ready_at: dict[str, datetime | None]
+    running: int
+    retrying: int
+    oldest_expiry: datetime | None
+    outbox_pending: int
+    outbox_failed: int
+    oldest_pending_at: datetime | None
+
+
+class Views:
+    def __init__(self, state: StateDatabase, clock: Clock) -> None:
+        self._state = state
+        self._clock = clock
+
+    def tasks(
+        self,
+        org_id: OrgId,
+        *,
+        dag: str | None = None,
+        job: str | None = None,
+        status: str | None = None,
+        limit: int = 50,
+        before: UUID | None = None,
+    ) -> list[dict[str, Any]]:
+        """The newest first; `before` is the last id of the page before."""
+        rows = self._state.read(
+            SQL["list_tasks"],
+            {
+                "org_id": org_id,
+                "dag": dag,
+                "job": job,
+                "status": status,
+                "limit": limit,
+                "before": before or _LAST_ID,
+            },
+        )
+        return [_task(row) for row in rows]
+
+    def task(self, org_id: OrgId, task_id: TaskId) -> dict[str, Any]:
+        params = {"org_id": org_id, "task_id": task_id, "limit": _EVENTS_SHOWN}
+        rows = self._state.read(SQL["show_task"], params)
+        if not rows:
+            raise NotFound(task_id=str(task_id))
+        return {
+            **_task(rows[0]),
+            "attempts": _rows(self._state.read(SQL["attempts_of_task"], params)),
+            "inputs": _rows(self._state.read(SQL["inputs_of_task"], params)),
+            "outputs": _rows(self._state.read(SQL["outputs_of_task"], params)),
+            "events": _rows(self._state.read(SQL["events_of_task"], params)),
+        }
+
+    def status(self, org_id: OrgId, *, since: datetime | None = None) -> dict[str, Any]:
+        """Backlog and progress of each job, and what waits to leave the database."""
+        first = first_uuid7(since) if since else UUID(int=0)
+        completed = {
+            (row.dag, row.job): row.completed
+            for row in self._state.read(SQL["completed_since"], {"org_id": org_id, "since": first})
+        }
+        jobs = [
+            {**row._asdict(), "completed": completed.get((row.dag, row.job), 0)}
+            for row in self._state.read(SQL["job_backlog"], {"org_id": org_id})
+        ]
+        outbox = self._state.read(SQL["outbox_metrics"], {})[0]
+        return {
+            "now": self._clock.now(),
+            "jobs": jobs,
+            "totals": {
+                name: sum(job[name] for job in jobs)
+                for name in ("queued", "running", "retrying", "failed", "completed")
+            },
+            "outbox": outbox._asdict(),
+        }
+
+    def dags(self, org_id: OrgId) -> list[dict[str, Any]]:
+        return _rows(self._state.read(SQL["list_dags"], {"org_id": org_id}))
+
+    def backlog(self) -> BacklogMetrics:
+        runtimes = self._state.read(SQL["backlog_metrics"], {})
+        leases = self._state.read(SQL["lease_metrics"], {})[0]
+        outbox = self._state.read(SQL["outbox_metrics"], {})[0]
+        return BacklogMetrics(
+            {row.runtime: row.queued for row in runtimes},
+            {row.runtime: row.oldest_ready_at for row in runtimes},
+            leases.running,
+            leases.retrying,
+            leases.oldest_expiry,
+            outbox.pending,
+            outbox.failed,
+            outbox.oldest_pending_at,
+        )
+
+
+def _rows(rows: list[Row]) -> list[dict[str, Any]]:
+    return [row._asdict() for row in rows]
+
+
+def _task(row: Row) -> dict[str, Any]:
+    fields: dict[str, Any] = row._asdict()
+    start, end, key = fields.pop("range_start"), fields.pop("range_end"), fields.pop("scope")
+    fields["scope"] = Scope.parse(key, start, end).fields() if key else None
+    return fields

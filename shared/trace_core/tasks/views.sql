@@ -1,0 +1,178 @@
+-- name: job_info
+-- What the payload of a task says about its job; it does not change while the job exists.
+SELECT j.job_id, j.org_id, d.name AS dag_name, v.number AS dag_version, j.name, j.runtime,
+       j.activation, j.operator, j.definition, j.source_kind, j.schedule, j.timeout_seconds,
+       j.heartbeat_seconds, j.max_attempts
+  FROM jobs j
+  JOIN dags d ON d.dag_id = j.dag_id
+  JOIN dag_versions v ON v.dag_version_id = d.active_dag_version_id
+ WHERE j.job_id = %(job_id)s
+
+-- name: inputs_of_job
+-- The edges of a job with the version that is current on each.
+SELECT e.input_index, e.alias, e.filter, e.dataset_uuid, c.dataset_version
+  FROM edges e
+  JOIN dataset_current c ON c.dataset_uuid = e.dataset_uuid
+ WHERE e.job_id = %(job_id)s
+ ORDER BY e.input_index, e.dataset_uuid
+
+-- name: slot_of_lease
+-- What a slot gives to the task that holds it.
+SELECT s.name, s.env, s.secrets FROM slots s WHERE s.slot_id = %(slot_id)s
+
+-- name: task_with_trigger
+-- One task with its lease, if it has one, in the shape of a claim.
+SELECT t.task_id, t.job_id, coalesce(l.attempt, 0) AS attempt,
+       coalesce(l.lease_sequence, 0) AS lease_sequence, l.canceled_at, l.started_at, l.slot_id,
+       l.lease_expires_at, l.deadline_at, t.created_at, t.event_id, t.producer_task_id,
+       t.dataset_version, t.scope, t.range_start, t.range_end, t.revision, t.priority
+  FROM tasks t
+  LEFT JOIN leases l ON l.task_id = t.task_id
+ WHERE t.task_id = %(task_id)s AND t.org_id = %(org_id)s
+
+-- fragment: with_place
+-- A task's status is where its row is; `waits_for` says why a queued one does not run.
+SELECT t.task_id, t.job_id, d.name AS dag, j.name AS job, j.operator, t.created_at, t.scope,
+       t.range_start, t.range_end, t.revision, t.event_id, t.producer_task_id,
+       CASE WHEN l.started_at IS NOT NULL THEN 'Running'
+            WHEN l.task_id IS NOT NULL OR r.task_id IS NOT NULL THEN 'Queued'
+            WHEN w.task_id IS NOT NULL AND (w.failures = 0 OR w.continues) THEN 'Queued'
+            WHEN w.task_id IS NOT NULL THEN 'Failed'
+            WHEN f.outcome IN ('Completed', 'Canceled') THEN f.outcome
+            ELSE 'Failed' END AS status,
+       coalesce(l.attempt, r.attempt, w.attempt, f.attempt, 0) AS attempt,
+       j.max_attempts, j.activation, l.worker_id, l.started_at, l.lease_expires_at,
+       l.canceled_at, w.due_at, f.ended_at, f.late, e.error_code, e.error_message,
+       CASE WHEN l.started_at IS NULL AND l.task_id IS NOT NULL THEN 'its runner to start'
+            WHEN w.task_id IS NOT NULL AND w.due_at >= timestamptz '9999-01-01' THEN 'a request'
+            WHEN w.task_id IS NOT NULL AND w.failures > 0 THEN 'its retry'
+            WHEN w.task_id IS NOT NULL THEN 'its next slice'
+            WHEN r.task_id IS NOT NULL AND d.paused_at IS NOT NULL THEN 'its DAG to be resumed'
+            WHEN r.task_id IS NOT NULL AND EXISTS (
+                 SELECT FROM capacities c
+                  WHERE c.capacity_id = ANY (j.capacity_ids) AND c.running >= c.max_running)
+                 THEN 'capacity'
+            WHEN r.task_id IS NOT NULL THEN 'a worker' END AS waits_for
+  FROM tasks t
+  JOIN jobs j ON j.job_id = t.job_id
+  JOIN dags d ON d.dag_id = j.dag_id
+  LEFT JOIN leases l ON l.task_id = t.task_id
+  LEFT JOIN ready r ON r.job_id = t.job_id AND r.priority = t.priority AND r.task_id = t.task_id
+  LEFT JOIN delayed w ON w.task_id = t.task_id
+  LEFT JOIN LATERAL (
+       SELECT a.* FROM attempts a
+        WHERE a.task_id = t.task_id AND a.final ORDER BY a.attempt DESC LIMIT 1) f ON true
+  LEFT JOIN LATERAL (
+       SELECT a.error_code, a.error_message FROM attempts a
+        WHERE a.task_id = t.task_id AND a.error_code IS NOT NULL
+        ORDER BY a.attempt DESC LIMIT 1) e ON true
+
+-- name: list_tasks
+-- The newest tasks of an org, a page at a time.
+SELECT * FROM (
+-- include: with_place
+ WHERE t.org_id = %(org_id)s AND t.task_id < %(before)s
+   AND (%(dag)s::text IS NULL OR d.name = %(dag)s) AND (%(job)s::text IS NULL OR j.name = %(job)s)
+) v
+ WHERE %(status)s::text IS NULL OR v.status = %(status)s
+ ORDER BY v.task_id DESC
+ LIMIT %(limit)s
+
+-- name: show_task
+-- One task.
+SELECT * FROM (
+-- include: with_place
+ WHERE t.org_id = %(org_id)s AND t.task_id = %(task_id)s
+) v
+
+-- name: attempts_of_task
+-- Every attempt that ended.
+SELECT a.attempt, a.outcome, a.final, a.late, a.leased_at, a.started_at, a.ended_at, a.worker_id,
+       a.lease_sequence, a.error_code, a.error_message
+  FROM attempts a
+ WHERE a.task_id = %(task_id)s AND a.org_id = %(org_id)s
+ ORDER BY a.attempt
+
+-- name: inputs_of_task
+-- What the task read, at each start.
+SELECT i.attempt, i.lease_sequence, i.input_index, i.dataset_version, i.commit_number
+  FROM task_inputs i
+ WHERE i.task_id = %(task_id)s
+ ORDER BY i.attempt, i.lease_sequence, i.input_index
+
+-- name: outputs_of_task
+-- What the task wrote.
+SELECT o.attempt, o.output_index, o.scope, o.dataset_version, o.location, o.row_count
+  FROM task_outputs o
+ WHERE o.task_id = %(task_id)s
+ ORDER BY o.attempt, o.output_index, o.scope
+
+-- name: events_of_task
+-- What the task announced, the newest first.
+SELECT e.event_id, e.dataset_version, e.scope, e.revision, e.accepted_at
+  FROM events e
+ WHERE e.producer_task_id = %(task_id)s AND e.org_id = %(org_id)s
+ ORDER BY e.event_id DESC
+ LIMIT %(limit)s
+
+-- name: job_backlog
+-- What waits and runs, for each job of the active versions.
+SELECT d.name AS dag, j.name AS job, j.operator, j.runtime, j.activation,
+       d.paused_at IS NOT NULL AS paused,
+       (SELECT count(*) FROM (SELECT FROM ready r WHERE r.job_id = j.job_id LIMIT 100000) c)
+           AS queued,
+       (SELECT min(r.ready_at) FROM (SELECT ready_at FROM ready r WHERE r.job_id = j.job_id
+                                      ORDER BY r.priority, r.task_id LIMIT 1) r) AS oldest_ready_at,
+       (SELECT count(*) FROM leases l WHERE l.job_id = j.job_id) AS running,
+       (SELECT count(*) FROM delayed w WHERE w.job_id = j.job_id AND w.failures > 0) AS retrying,
+       (SELECT count(*) FROM attempts a
+         WHERE a.job_id = j.job_id AND a.outcome <> 'Completed' AND a.outcome <> 'Canceled'
+           AND a.final) AS failed
+  FROM jobs j
+  JOIN dags d ON d.dag_id = j.dag_id
+  JOIN dag_version_jobs v ON v.dag_version_id = d.active_dag_version_id AND v.job_id = j.job_id
+ WHERE j.org_id = %(org_id)s
+ ORDER BY d.name, j.name
+
+-- name: completed_since
+-- Completed tasks of each job that were made since a moment.
+SELECT d.name AS dag, j.name AS job, count(*) AS completed
+  FROM attempts a
+  JOIN jobs j ON j.job_id = a.job_id
+  JOIN dags d ON d.dag_id = j.dag_id
+ WHERE a.org_id = %(org_id)s AND a.outcome = 'Completed' AND a.task_id >= %(since)s
+ GROUP BY d.name, j.name
+
+-- name: list_dags
+-- The DAGs of an org.
+SELECT d.dag_id, d.name, v.number AS version, v.activated_at, d.paused_at,
+       (SELECT count(*) FROM dag_version_jobs a
+         WHERE a.dag_version_id = d.active_dag_version_id) AS jobs
+  FROM dags d
+  LEFT JOIN dag_versions v ON v.dag_version_id = d.active_dag_version_id
+ WHERE d.org_id = %(org_id)s
+ ORDER BY d.name
+
+-- name: backlog_metrics
+-- Depth and age of the backlog by runtime, for the whole platform.
+SELECT j.runtime,
+       coalesce(sum(q.queued), 0)::bigint AS queued,
+       min(q.oldest) AS oldest_ready_at
+  FROM jobs j
+ CROSS JOIN LATERAL (
+       SELECT count(*) AS queued, min(c.ready_at) AS oldest
+         FROM (SELECT r.ready_at FROM ready r WHERE r.job_id = j.job_id LIMIT 100000) c) q
+ GROUP BY j.runtime
+
+-- name: lease_metrics
+-- Running tasks and the lease that is longest overdue.
+SELECT count(*) AS running, min(l.lease_expires_at) AS oldest_expiry,
+       (SELECT count(*) FROM delayed w WHERE w.failures > 0) AS retrying
+  FROM leases l
+
+-- name: outbox_metrics
+-- What waits to leave the database.
+SELECT count(*) FILTER (WHERE o.status = 'Pending') AS pending,
+       count(*) FILTER (WHERE o.status = 'Failed') AS failed,
+       min(o.created_at) FILTER (WHERE o.status = 'Pending') AS oldest_pending_at
+  FROM outbox o

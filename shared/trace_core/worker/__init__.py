@@ -1,0 +1,1 @@
+"""Runs operator code in child processes and speaks the task contract for it."""

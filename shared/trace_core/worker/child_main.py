@@ -1,0 +1,146 @@
+"""What a child process runs: `python -m trace_core.worker.child_main FD TASK_API MODULE...`.
+
+It gets one task at a time as a line of JSON and answers each with one. What it prints goes to the
+attempt's log. It never sees the worker token or a database.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import logging
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from trace_core.dag.catalog import Catalog
+from trace_core.operators.catalog import load_catalog
+from trace_core.worker.client import HttpClient, TaskApi
+from trace_core.worker.execution import emitter, execute
+from trace_core.worker.outcome import Outcome
+
+CAPABILITY_TOKEN = "TRACE_TASK_CAPABILITY_TOKEN"  # noqa: S105  # the name, not the token
+
+
+class Connection:
+    """Lines of JSON to and from the parent; a thread reads, so that a cancel is seen mid-task."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._tasks: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._busy = False
+        self.canceled = threading.Event()
+
+    def start(self) -> None:
+        threading.Thread(target=self._read, name="trace-parent", daemon=True).start()
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        self._busy = False
+        self._socket.sendall(json.dumps(message).encode() + b"\n")
+
+    def next_task(self) -> dict[str, Any] | None:
+        return self._tasks.get()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError), self._socket.makefile("rb") as lines:
+            for line in lines:
+                message = json.loads(line)
+                if message["kind"] == "cancel":
+                    self.canceled.set()
+                else:
+                    self.canceled.clear()
+                    self._busy = True
+                    self._tasks.put(message)
+        if self._busy:
+            # The parent is gone and nobody will take the result, so end here and now.
+            os.killpg(0, signal.SIGKILL)
+        self._tasks.put(None)
+
+
+class Child:
+    def __init__(self, connection: Connection, catalog: Catalog, task_api: HttpClient) -> None:
+        self._connection = connection
+        self._catalog = catalog
+        self._client = task_api
+        self._environ = dict(os.environ)
+        self._streams: tuple[TextIO, TextIO] = sys.stdout, sys.stderr
+
+    def serve(self) -> None:
+        while (message := self._connection.next_task()) is not None:
+            try:
+                outcome = self._run(message)
+            finally:
+                self._restore()
+            self._connection.send(
+                {"kind": "done", "fields": outcome.fields, "traceback": outcome.traceback}
+            )
+
+    def _run(self, message: Mapping[str, Any]) -> Outcome:
+        payload, env = message["payload"], message["env"]
+        token = payload.get("capability_token") or ""
+        os.environ.update({**env, CAPABILITY_TOKEN: token, "TMPDIR": message["scratch"]})
+        os.chdir(message["scratch"])
+        return execute(
+            payload,
+            self._catalog,
+            env=env,
+            scratch=Path(message["scratch"]),
+            now=datetime.fromisoformat(message["now"]),
+            emit=emitter(TaskApi(self._client, token), payload),
+            canceled=self._connection.canceled.is_set,
+        )
+
+    def _restore(self) -> None:
+        """Leave nothing of this task for the next one."""
+        for stream in (sys.stdout, sys.stderr, *self._streams):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        sys.stdout, sys.stderr = self._streams
+        os.environ.clear()
+        os.environ.update(self._environ)
+        os.chdir("/")
+
+
+def main(arguments: Sequence[str]) -> int:
+    descriptor, task_api, *modules = arguments
+    connected = socket.socket(fileno=int(descriptor))
+    # What an operator starts must not hold the connection open, nor write to it.
+    connected.set_inheritable(False)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    connection = Connection(connected)
+    try:
+        catalog = load_catalog(modules)
+        _import_implementations(catalog)
+    except Exception as error:
+        connection.send({"kind": "broken", "message": f"{type(error).__name__}: {error}"})
+        return 1
+    connection.start()
+    connection.send({"kind": "ready"})
+    Child(connection, catalog, HttpClient(task_api)).serve()
+    return 0
+
+
+def _import_implementations(catalog: Catalog) -> None:
+    for spec in catalog.values():
+        if spec.implementation:
+            # What cannot be imported fails its own tasks, not those of other operators.
+            with contextlib.suppress(ImportError):
+                importlib.import_module(spec.implementation.partition(":")[0])
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    for each in (sys.stdout, sys.stderr):
+        each.flush()
+    # Not waiting for threads that an operator left behind.
+    os._exit(code)

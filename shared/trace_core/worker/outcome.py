@@ -1,0 +1,157 @@
+"""How a run ended, in the words of the completion contract."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from trace_core.kernel import limits
+from trace_core.kernel.errors import Rejected
+from trace_core.operators.api import Emit, OperatorFailed, Result, Written
+from trace_core.tasks.api import Completion
+
+_MESSAGE_SHARE = limits.ERROR_MESSAGE_MAX // 2
+_TRACEBACK_MAX = 64 * 1024
+
+
+class InvalidResult(OperatorFailed):
+    """What the operator returned cannot be reported."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    fields: Mapping[str, Any]
+    """A completion without its fence."""
+    traceback: str = ""
+    """For the log; the completion carries only its tail."""
+
+    @property
+    def status(self) -> str:
+        return str(self.fields["status"])
+
+
+CANCELED = Outcome({"status": "Canceled"})
+HANDED_BACK = Outcome({"status": "Yielded", "resume_after_seconds": 0.0})
+
+
+def succeeded(payload: Mapping[str, Any], result: object) -> Outcome:
+    """The completion of a result; raises `InvalidResult` with what is wrong with it."""
+    if not isinstance(result, Result):
+        raise InvalidResult(f"the operator returned {type(result).__name__}, not a Result")
+    is_source = payload["job"]["activation"] == "source"
+    revisions = {each["key"]: each["revision"] for each in payload.get("state") or ()}
+    fields: dict[str, Any] = {
+        "status": "Yielded" if is_source else "Completed",
+        "events": event_fields(payload, result.events),
+        "outputs": [_output_fields(payload, each) for each in result.outputs],
+    }
+    if result.state:
+        fields["state"] = [
+            {"key": key, "revision": revisions.get(key, 0), "value": value}
+            for key, value in result.state.items()
+        ]
+    if result.requests_taken:
+        fields["triggers_taken"] = list(result.requests_taken)
+    if is_source:
+        fields["resume_after_seconds"] = result.resume_after.total_seconds()
+    _check(payload, fields)
+    return Outcome(fields)
+
+
+def event_fields(payload: Mapping[str, Any], events: Sequence[Emit]) -> list[dict[str, Any]]:
+    """Events as the wire has them: an output's index becomes its dataset and version."""
+    found: list[dict[str, Any]] = []
+    for each in events:
+        if not isinstance(each, Emit):
+            raise InvalidResult(f"an event must be an Emit, not {type(each).__name__}")
+        found.append(
+            {
+                **_dataset(payload, each.output_index),
+                **each.scope.fields(),
+                "revision": each.revision,
+            }
+        )
+    return found
+
+
+def _output_fields(payload: Mapping[str, Any], written: Written) -> dict[str, Any]:
+    if not isinstance(written, Written):
+        raise InvalidResult(f"an output must be a Written, not {type(written).__name__}")
+    return {
+        "output_index": written.output_index,
+        **_dataset(payload, written.output_index),
+        **written.scope.fields(),
+        "location": written.location,
+        "row_count": written.row_count,
+    }
+
+
+def _dataset(payload: Mapping[str, Any], output_index: int) -> dict[str, str]:
+    for output in payload.get("outputs") or ():
+        if output["output_index"] == output_index:
+            return {
+                "dataset_uuid": output["dataset_uuid"],
+                "dataset_version": output["dataset_version"],
+            }
+    raise InvalidResult(f"the job has no output {output_index}")
+
+
+def _check(payload: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
+    fence = {name: payload[name] for name in ("task_id", "attempt", "lease_token")}
+    try:
+        text = json.dumps(fields, allow_nan=False)
+        Completion.model_validate_json(json.dumps({**fence, **json.loads(text)}))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidResult(f"the result is refused: {where}: {first['msg']}") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidResult(f"the result is not JSON: {error}") from error
+    if len(text) > limits.REQUEST_BODY_MAX - 1024:
+        raise InvalidResult(f"the result has {len(text)} bytes; {limits.REQUEST_BODY_MAX} fit")
+
+
+def failed(error: BaseException) -> Outcome:
+    """The completion of an attempt that raised."""
+    trace = "".join(traceback.format_exception(error))
+    return failure(type(error).__name__, _text_of(error), _retryable(error), trace)
+
+
+def failure(code: str, message: str, retryable: bool, trace: str = "") -> Outcome:
+    message, trace = storable(message), storable(trace)
+    shown = message[:_MESSAGE_SHARE]
+    room = limits.ERROR_MESSAGE_MAX - len(shown) - 2
+    if trace:
+        shown = f"{shown}\n\n{trace[-room:]}"
+    return Outcome(
+        {
+            "status": "Failed",
+            "error_code": storable(code)[:100],
+            "error_message": shown,
+            "retryable": retryable,
+        },
+        trace[-_TRACEBACK_MAX:],
+    )
+
+
+def storable(text: str) -> str:
+    """Text that JSON and Postgres both take: no lone surrogates, no NUL."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # the operator's own __str__ may fail
+        return type(error).__name__
+
+
+def _retryable(error: BaseException) -> bool:
+    if isinstance(error, OperatorFailed):
+        return error.retryable
+    return not isinstance(error, Rejected | ValidationError)
