@@ -164,7 +164,8 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
 
 def _shared_ends(word: str, name: str) -> int:
     def shared(one: Iterable[str], other: Iterable[str]) -> int:
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+        pairs = zip(one, other, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
     return shared(word, name) + shared(reversed(word), reversed(name))
 

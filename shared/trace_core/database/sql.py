@@ -1,7 +1,8 @@
 """Named SQL: every statement of a room sits in its `.sql` files under `-- name: …`.
 
 Steps that several statements share are written once under `-- fragment: …`, and a line
-`-- include: …` puts them in place.
+`-- include: …` puts them in place. Comments are for readers: they do not travel to the server, and
+a short statement stays within what the driver remembers between calls.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from importlib import resources
 from types import MappingProxyType
 
 _SECTION = re.compile(r"^-- (name|fragment): ([a-z_0-9]+)\s*$", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
 _INCLUDE = re.compile(r"^-- include: ([a-z_0-9]+)\s*$", re.MULTILINE)
 
 
@@ -30,10 +32,15 @@ class Statements:
                 found[name] = body.strip().rstrip(";")
         self.all = MappingProxyType(
             {
-                name: _INCLUDE.sub(lambda match: fragments[match[1]], body)
+                name: _shorten(_INCLUDE.sub(lambda match: fragments[match[1]], body))
                 for name, body in statements.items()
             }
         )
 
     def __getitem__(self, name: str) -> str:
         return self.all[name]
+
+
+def _shorten(statement: str) -> str:
+    """Without comments and indentation; no literal of ours holds a line break or two spaces."""
+    return " ".join(_COMMENT.sub("", statement).split())

@@ -13,8 +13,9 @@ from typing import Any
 import psycopg
 from psycopg import Connection
 from psycopg.rows import namedtuple_row
-from psycopg_pool import ConnectionPool, PoolTimeout
 
+from trace_core.database import arrays
+from trace_core.database.connections import Connections
 from trace_core.kernel.crash_points import CrashPoints, no_crash_points
 from trace_core.kernel.errors import Unavailable
 
@@ -27,9 +28,14 @@ Row = Any
 _OPTIONS = "-c plan_cache_mode=force_generic_plan -c jit=off -c timezone=UTC"
 
 
-def _prepare(connection: Connection[Any]) -> None:
+def _connect(dsn: str) -> Connection[Row]:
+    connection: Connection[Row] = Connection.connect(
+        dsn, autocommit=True, row_factory=namedtuple_row, options=_OPTIONS
+    )
     connection.prepare_threshold = 0
     connection.prepared_max = 200
+    arrays.register(connection)
+    return connection
 
 
 class Transaction:
@@ -59,26 +65,18 @@ class StateDatabase:
     ) -> None:
         self.dsn = dsn
         self.crash_points = crash_points
-        self._pool: ConnectionPool[Connection[Row]] = ConnectionPool(
-            dsn,
-            min_size=0,
-            max_size=size,
-            timeout=10,
-            kwargs={"autocommit": True, "row_factory": namedtuple_row, "options": _OPTIONS},
-            configure=_prepare,
-            open=True,
-        )
+        self._connections = Connections(lambda: _connect(dsn), size, timeout=10)
 
     def close(self) -> None:
-        self._pool.close()
+        self._connections.close()
 
     @contextmanager
     def connection(self) -> Iterator[Connection[Row]]:
         """One pooled connection; what psycopg raises for a lost server becomes `Unavailable`."""
         try:
-            with self._pool.connection() as connection:
+            with self._connections.borrow() as connection:
                 yield connection
-        except (PoolTimeout, psycopg.OperationalError, psycopg.InterfaceError) as error:
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise Unavailable("The state database does not answer.") from error
 
     @contextmanager

@@ -128,7 +128,7 @@ RETURNING dag_id
 -- name: wake_dag
 -- A wake-up for each runtime of a DAG that has ready tasks.
 INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, available_at)
-SELECT (%(outbox_ids)s::uuid[])[row_number() OVER ()], %(org_id)s, 'wake', w.runtime,
+SELECT (%(outbox_ids)b::uuid[])[row_number() OVER ()], %(org_id)s, 'wake', w.runtime,
        w.task_ids[1:%(wake_fanout)s], %(now)s, %(now)s
   FROM (SELECT j.runtime, array_agg(head.task_id) AS task_ids
           FROM jobs j

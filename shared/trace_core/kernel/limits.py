@@ -41,7 +41,7 @@ LONG_POLL_MAX = timedelta(seconds=20)
 
 DAG_FILE_MAX = 1024 * 1024
 DAG_JOBS_MAX = 500
-HISTORY_MONTHS_AHEAD = 12
+HISTORY_MONTHS_AHEAD = 3
 """Partitions that exist before they are needed; their number is a metric with an alarm."""
 
 SWEEP_GRACE = timedelta(seconds=60)

@@ -14,14 +14,14 @@ RETURNING outbox_id, org_id, kind, target, task_ids, attempts
 -- What was sent is done; the fence is the number of the try, so that a slow relay removes nothing
 -- that another one has taken since.
 DELETE FROM outbox o
- USING unnest(%(outbox_ids)s::uuid[], %(attempts)s::integer[]) AS d (outbox_id, attempts)
+ USING unnest(%(outbox_ids)b::uuid[], %(attempts)s::integer[]) AS d (outbox_id, attempts)
  WHERE o.outbox_id = d.outbox_id AND o.attempts = d.attempts
 
 -- name: postpone
 -- Try again later, or give up and alarm.
 UPDATE outbox o
    SET status = d.status, available_at = d.available_at, last_error = d.error
-  FROM unnest(%(outbox_ids)s::uuid[], %(attempts)s::integer[], %(statuses)s::text[],
+  FROM unnest(%(outbox_ids)b::uuid[], %(attempts)s::integer[], %(statuses)s::text[],
               %(available_ats)s::timestamptz[], %(errors)s::text[])
        AS d (outbox_id, attempts, status, available_at, error)
  WHERE o.outbox_id = d.outbox_id AND o.attempts = d.attempts

@@ -7,7 +7,7 @@ leased AS (
                         lease_expires_at, deadline_at, metered, slot_id)
     SELECT t.task_id, %(org_id)s, t.job_id, t.priority,
            t.attempt + CASE WHEN t.continues THEN 0 ELSE 1 END, t.failures, 0,
-           t.lease_sequence + 1, (%(lease_tokens)s::uuid[])[t.n], %(worker_id)s, %(now)s, %(now)s,
+           t.lease_sequence + 1, (%(lease_tokens)b::uuid[])[t.n], %(worker_id)s, %(now)s, %(now)s,
            %(now)s + %(lease)s, %(now)s + t.timeout_seconds * interval '1 second', t.metered,
            t.slot_id
       FROM taken t
@@ -28,7 +28,7 @@ leased AS (
                         lease_sequence, lease_token, start_token, continues, worker_id, leased_at,
                         lease_expires_at, deadline_at, metered, slot_id)
     SELECT t.task_id, %(org_id)s, t.job_id, t.priority, t.attempt, t.failures, t.lapses,
-           t.lease_sequence, t.lease_token, (%(lease_tokens)s::uuid[])[t.n], t.continues,
+           t.lease_sequence, t.lease_token, (%(lease_tokens)b::uuid[])[t.n], t.continues,
            %(worker_id)s, %(now)s, %(now)s + %(lease)s, %(now)s + %(lease)s, t.metered, t.slot_id
       FROM taken t
     RETURNING *
@@ -43,7 +43,7 @@ claimable AS (
       JOIN dag_version_jobs a
         ON a.dag_version_id = d.active_dag_version_id AND a.job_id = j.job_id
      WHERE j.org_id = %(org_id)s AND j.runtime = %(runtime)s
-       AND j.job_id <> ALL (%(skipped_jobs)s::uuid[])
+       AND j.job_id <> ALL (%(skipped_jobs)b::uuid[])
 )
 
 -- fragment: take_lanes
@@ -173,7 +173,7 @@ picked AS MATERIALIZED (
     SELECT r.ctid AS row_id
       FROM ready r
      WHERE r.job_id = (SELECT job_id FROM claimable) AND r.priority = ANY (%(priorities)s::smallint[])
-       AND (%(task_ids)s::uuid[] IS NULL OR r.task_id = ANY (%(task_ids)s::uuid[]))
+       AND (%(task_ids)b::uuid[] IS NULL OR r.task_id = ANY (%(task_ids)b::uuid[]))
      ORDER BY r.priority, r.task_id
      LIMIT %(limit)s
        FOR UPDATE SKIP LOCKED
@@ -184,7 +184,7 @@ gone AS (
     RETURNING *
 ),
 taken AS (
-    SELECT g.*, c.timeout_seconds, c.metered, (%(slot_ids)s::uuid[])[g.n] AS slot_id
+    SELECT g.*, c.timeout_seconds, c.metered, (%(slot_ids)b::uuid[])[g.n] AS slot_id
       FROM (SELECT gone.*, row_number() OVER (ORDER BY priority, task_id) AS n FROM gone) g
       JOIN claimable c ON c.job_id = g.job_id
 )
@@ -214,13 +214,13 @@ UPDATE capacities
                               THEN hour_started_at ELSE %(now)s END,
        starts_this_hour = CASE WHEN hour_started_at > %(now)s - interval '1 hour'
                                THEN starts_this_hour ELSE 0 END + %(taken)s
- WHERE capacity_id = ANY (%(capacity_ids)s::uuid[])
+ WHERE capacity_id = ANY (%(capacity_ids)b::uuid[])
 
 -- name: hold_slots
 -- Give each slot to the task that was leased with it.
 UPDATE slots s
    SET task_id = h.task_id
-  FROM unnest(%(slot_ids)s::uuid[], %(task_ids)s::uuid[]) AS h (slot_id, task_id)
+  FROM unnest(%(slot_ids)b::uuid[], %(task_ids)b::uuid[]) AS h (slot_id, task_id)
  WHERE s.slot_id = h.slot_id AND (s.task_id IS NULL OR s.task_id = h.task_id)
 
 -- name: locate
@@ -229,7 +229,7 @@ SELECT t.task_id, t.job_id, t.priority, j.activation,
        r.task_id IS NOT NULL AS is_ready, l.task_id IS NOT NULL AS is_leased,
        d.due_at, f.outcome AS final_outcome,
        g.paused_at IS NOT NULL AS paused, a.job_id IS NOT NULL AS active
-  FROM unnest(%(task_ids)s::uuid[]) AS w (task_id)
+  FROM unnest(%(task_ids)b::uuid[]) AS w (task_id)
  CROSS JOIN LATERAL (
        SELECT * FROM tasks t WHERE t.task_id = w.task_id AND t.org_id = %(org_id)s) t
   JOIN jobs j ON j.job_id = t.job_id

@@ -3,13 +3,13 @@
 -- deleted here, and the caller looks at that task again on its own.
 item AS (
     SELECT *
-      FROM unnest(%(task_ids)s::uuid[], %(attempts)s::integer[], %(lease_tokens)s::uuid[],
-                  %(digests)s::uuid[]) AS i (task_id, attempt, lease_token, body_digest)
+      FROM unnest(%(task_ids)b::uuid[], %(attempts)s::integer[], %(lease_tokens)b::uuid[],
+                  %(digests)b::uuid[]) AS i (task_id, attempt, lease_token, body_digest)
 ),
 announced AS (
     SELECT *
-      FROM unnest(%(event_task_ids)s::uuid[], %(event_ids)s::uuid[], %(event_datasets)s::uuid[],
-                  %(event_versions)s::uuid[],
+      FROM unnest(%(event_task_ids)b::uuid[], %(event_ids)b::uuid[], %(event_datasets)b::uuid[],
+                  %(event_versions)b::uuid[],
                   %(event_scopes)s::text[], %(event_starts)s::bigint[], %(event_ends)s::bigint[],
                   %(event_revisions)s::bigint[])
            AS e (task_id, event_id, dataset_uuid, dataset_version, scope, range_start, range_end, revision)
@@ -93,7 +93,7 @@ freed AS (
 ),
 rewoken AS (
     INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, available_at)
-    SELECT (%(release_outbox_ids)s::uuid[])[row_number() OVER ()], %(org_id)s, 'wake', w.runtime,
+    SELECT (%(release_outbox_ids)b::uuid[])[row_number() OVER ()], %(org_id)s, 'wake', w.runtime,
            w.task_ids[1:%(wake_fanout)s], %(now)s, %(now)s
       FROM (SELECT j.runtime, array_agg(head.task_id) AS task_ids
               FROM jobs j
@@ -196,7 +196,7 @@ INSERT INTO task_outputs (task_id, attempt, lease_sequence, output_index, scope,
                           location, row_count)
 SELECT %(task_id)s, %(attempt)s, %(lease_sequence)s, o.output_index, o.scope, o.dataset_version,
        o.location, o.row_count
-  FROM unnest(%(output_indexes)s::integer[], %(scopes)s::text[], %(versions)s::uuid[],
+  FROM unnest(%(output_indexes)s::integer[], %(scopes)s::text[], %(versions)b::uuid[],
               %(locations)s::text[], %(row_counts)s::bigint[])
        AS o (output_index, scope, dataset_version, location, row_count)
     ON CONFLICT DO NOTHING

@@ -2,7 +2,7 @@
 -- Events of the one task in `fenced`; all of them are outputs of its job, or none is accepted.
 announced AS (
     SELECT *
-      FROM unnest(%(event_ids)s::uuid[], %(event_datasets)s::uuid[], %(event_versions)s::uuid[],
+      FROM unnest(%(event_ids)b::uuid[], %(event_datasets)b::uuid[], %(event_versions)b::uuid[],
                   %(event_scopes)s::text[],
                   %(event_starts)s::bigint[], %(event_ends)s::bigint[],
                   %(event_revisions)s::bigint[])

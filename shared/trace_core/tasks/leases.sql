@@ -36,10 +36,10 @@ SELECT l.*, j.activation, j.max_attempts
 -- at once or when it is due; what it held is given back, unless a yielding source keeps it.
 WITH item AS (
     SELECT *
-      FROM unnest(%(task_ids)s::uuid[], %(lease_sequences)s::integer[], %(ended_attempts)s::integer[],
+      FROM unnest(%(task_ids)b::uuid[], %(lease_sequences)s::integer[], %(ended_attempts)s::integer[],
                   %(outcomes)s::text[], %(due_ats)s::timestamptz[], %(failures)s::integer[],
                   %(lapses)s::integer[], %(continues)s::boolean[], %(keeps)s::boolean[],
-                  %(digests)s::uuid[], %(error_codes)s::text[], %(error_messages)s::text[])
+                  %(digests)b::uuid[], %(error_codes)s::text[], %(error_messages)s::text[])
            AS i (task_id, lease_sequence, ended_attempt, outcome, due_at, failures, lapses, continues,
                  keeps, body_digest, error_code, error_message)
 ),
@@ -84,7 +84,7 @@ later AS (
 ),
 woken AS (
     INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, available_at)
-    SELECT (%(outbox_ids)s::uuid[])[row_number() OVER ()], %(org_id)s, 'wake', w.runtime,
+    SELECT (%(outbox_ids)b::uuid[])[row_number() OVER ()], %(org_id)s, 'wake', w.runtime,
            w.task_ids[1:%(wake_fanout)s], %(now)s, %(now)s
       FROM (SELECT j.runtime, array_agg(q.task_id) AS task_ids
               FROM queued q
@@ -120,7 +120,7 @@ queued AS (
 ),
 woken AS (
     INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, available_at)
-    SELECT (%(outbox_ids)s::uuid[])[row_number() OVER ()], w.org_id, 'wake', w.runtime,
+    SELECT (%(outbox_ids)b::uuid[])[row_number() OVER ()], w.org_id, 'wake', w.runtime,
            w.task_ids[1:%(wake_fanout)s], %(now)s, %(now)s
       FROM (SELECT j.org_id, j.runtime, array_agg(g.task_id) AS task_ids
               FROM gone g
@@ -133,7 +133,7 @@ SELECT task_id FROM gone
 -- Work that has waited longer than a wake-up should take: one row for each org and runtime, reset
 -- when an earlier one failed, and none while any wake-up for it is still on its way.
 INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, available_at, sweep_key)
-SELECT (%(outbox_ids)s::uuid[])[row_number() OVER ()], w.org_id, 'wake', w.runtime, w.task_ids,
+SELECT (%(outbox_ids)b::uuid[])[row_number() OVER ()], w.org_id, 'wake', w.runtime, w.task_ids,
        %(now)s, %(now)s, 'wake:' || w.runtime
   FROM (SELECT j.org_id, j.runtime, array_agg(head.task_id) AS task_ids
           FROM jobs j

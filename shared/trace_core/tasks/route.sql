@@ -28,7 +28,7 @@ queued AS (
 ),
 woken AS (
     INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, available_at)
-    SELECT (%(outbox_ids)s::uuid[])[row_number() OVER ()], %(org_id)s, 'wake', w.runtime,
+    SELECT (%(outbox_ids)b::uuid[])[row_number() OVER ()], %(org_id)s, 'wake', w.runtime,
            w.task_ids[1:%(wake_fanout)s], %(now)s, %(now)s
       FROM (SELECT r.runtime, array_agg(m.task_id) AS task_ids
               FROM made m

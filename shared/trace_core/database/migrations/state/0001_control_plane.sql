@@ -306,8 +306,6 @@ CREATE TABLE leases (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 5000,
         autovacuum_analyze_scale_factor = 0.5);
 
-CREATE INDEX leases_job ON leases (job_id);
-
 -- What must leave the database. A row is deleted when it is done; a Failed one stays and alarms.
 CREATE TABLE outbox (
     outbox_id    uuid PRIMARY KEY,
@@ -378,9 +376,12 @@ CREATE TABLE task_inputs (
     lease_sequence  integer NOT NULL,
     input_index     integer NOT NULL,
     dataset_version uuid NOT NULL,
-    commit_number   bigint,
-    PRIMARY KEY (task_id, attempt, lease_sequence, input_index, dataset_version)
+    commit_number   bigint
 ) PARTITION BY RANGE (task_id);
+
+-- Written once with the lease, in about the order of task ids: a summary index finds them, and
+-- costs an insert next to nothing.
+CREATE INDEX task_inputs_task ON task_inputs USING brin (task_id) WITH (pages_per_range = 16);
 
 CREATE TABLE task_outputs (
     task_id         uuid NOT NULL,

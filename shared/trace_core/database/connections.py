@@ -1,0 +1,59 @@
+"""A small pool: a connection is given out again at once, and replaced when it has broken."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from psycopg import Connection
+from psycopg.pq import TransactionStatus
+
+from trace_core.kernel.errors import Unavailable
+
+
+class Connections:
+    """At most `size` connections, opened when they are needed; the last one returned goes first."""
+
+    def __init__(self, connect: Callable[[], Connection[Any]], size: int, timeout: float) -> None:
+        self._connect = connect
+        self._timeout = timeout
+        self._free = threading.Semaphore(size)
+        self._idle: list[Connection[Any]] = []
+        self._closed = False
+
+    @contextmanager
+    def borrow(self) -> Iterator[Connection[Any]]:
+        if self._closed:
+            raise Unavailable("The connections to the state database are closed.")
+        if not self._free.acquire(timeout=self._timeout):
+            raise Unavailable("No connection to the state database is free.")
+        try:
+            connection = self._take()
+            try:
+                yield connection
+            finally:
+                self._give_back(connection)
+        finally:
+            self._free.release()
+
+    def _take(self) -> Connection[Any]:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.closed:
+                return connection
+        return self._connect()
+
+    def _give_back(self, connection: Connection[Any]) -> None:
+        idle = connection.info.transaction_status == TransactionStatus.IDLE
+        if idle and not self._closed:
+            self._idle.append(connection)
+        else:
+            # Broken, or left in a state that the next borrower must not inherit.
+            connection.close()
+
+    def close(self) -> None:
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
