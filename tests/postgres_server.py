@@ -12,6 +12,8 @@ import itertools
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -90,6 +92,28 @@ class PostgresServer:
         """Drop a database, whoever is still connected to it."""
         name = psycopg.conninfo.conninfo_to_dict(dsn)["dbname"]
         self._execute("DROP DATABASE IF EXISTS {name} WITH (FORCE)", name=str(name))
+
+    @contextmanager
+    def outage(self, dsn: str) -> Iterator[None]:
+        """End all sessions of a database and let no new one in until the block ends."""
+        name = str(psycopg.conninfo.conninfo_to_dict(dsn)["dbname"])
+        self._execute("ALTER DATABASE {name} ALLOW_CONNECTIONS false", name=name)
+        try:
+            self.cut(dsn)
+            yield
+        finally:
+            self._execute("ALTER DATABASE {name} ALLOW_CONNECTIONS true", name=name)
+
+    def cut(self, dsn: str) -> int:
+        """End all sessions of a database, and wait until they are gone; answers how many."""
+        assert self._connection is not None
+        found = self._connection.execute(
+            "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity"
+            " WHERE datname = %s AND backend_type = 'client backend'",
+            [psycopg.conninfo.conninfo_to_dict(dsn)["dbname"]],
+        ).fetchone()
+        assert found is not None
+        return int(str(found[0]))
 
     def _next_name(self) -> str:
         return f"test_{os.getpid()}_{next(self._numbers)}"

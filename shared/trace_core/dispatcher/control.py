@@ -122,10 +122,12 @@ class Control:
         while left:
             try:
                 with self._state.transaction("reduce") as tx:
-                    failed = self._reduce_in(tx, org_id, info, reducer, config, left)
+                    failed, woke = self._reduce_in(tx, org_id, info, reducer, config, left)
             except _LeasesLost as lost:
                 left = [claim for claim in left if claim.task_id in lost.kept]
                 continue
+            if woke:
+                self._completions.wake_relay()
             for claim, error in failed:
                 self._fail(org_id, [claim], error)
             return
@@ -138,7 +140,7 @@ class Control:
         reducer: Reducer,
         config: Any,
         batch: list[Claimed],
-    ) -> list[tuple[Claimed, Exception]]:
+    ) -> tuple[list[tuple[Claimed, Exception]], bool]:
         job_id = batch[0].job_id
         # Batches of one job take turns, so that keys which do not exist yet are safe too.
         tx.one(SQL["lock_source"], {"job_id": job_id})
@@ -171,11 +173,12 @@ class Control:
         if changed:
             entries = [(key, revisions.get(key, 0), states[key]) for key in sorted(changed)]
             put_state(tx, job_id, entries, self._clock.now())
+        woke = False
         if completions:
-            done = self._completions.complete_in(tx, org_id, completions)
+            done, woke = self._completions.complete_in(tx, org_id, completions)
             if len(done) < len(completions):
                 raise _LeasesLost(done | {claim.task_id for claim, _ in failed})
-        return failed
+        return failed, woke
 
     def _fail(self, org_id: OrgId, claims: Sequence[Claimed], error: Exception) -> None:
         retryable = error.retryable if isinstance(error, OperatorFailed) else True

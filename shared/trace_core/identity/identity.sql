@@ -37,13 +37,3 @@ VALUES (%(token_sha256)s, %(org_id)s, %(name)s, %(now)s)
 -- Whose workers present this token.
 SELECT org_id FROM worker_tokens WHERE token_sha256 = %(token_sha256)s AND revoked_at IS NULL
 
--- name: set_quota
--- The org's quota; jobs of the org are metered by it from now on.
-INSERT INTO capacities (capacity_id, org_id, kind, name, max_running, reserved_for_live,
-                        max_starts_hourly)
-VALUES (%(capacity_id)s, %(org_id)s, 'org', 'quota', %(max_running)s, %(reserved_for_live)s,
-        %(max_starts_hourly)s)
-    ON CONFLICT (org_id) WHERE kind = 'org' DO UPDATE
-       SET max_running = excluded.max_running, reserved_for_live = excluded.reserved_for_live,
-           max_starts_hourly = excluded.max_starts_hourly
-RETURNING capacity_id

@@ -77,3 +77,38 @@ SELECT a.outcome, j.activation
 -- Whether the task is a source's durable run.
 SELECT j.activation FROM tasks t JOIN jobs j ON j.job_id = t.job_id
  WHERE t.task_id = %(task_id)s AND t.org_id = %(org_id)s
+
+-- name: lock_org
+-- Quotas of an org change one at a time.
+SELECT org_id FROM orgs WHERE org_id = %(org_id)s FOR NO KEY UPDATE
+
+-- name: set_quota
+-- The org's own counter, made or changed.
+INSERT INTO capacities (capacity_id, org_id, kind, name, max_running, reserved_for_live,
+                        max_starts_hourly)
+VALUES (%(capacity_id)s, %(org_id)s, 'org', 'quota', %(max_running)s, %(reserved_for_live)s,
+        %(max_starts_hourly)s)
+    ON CONFLICT (org_id) WHERE kind = 'org' DO UPDATE
+       SET max_running = excluded.max_running, reserved_for_live = excluded.reserved_for_live,
+           max_starts_hourly = excluded.max_starts_hourly
+RETURNING capacity_id
+
+-- name: meter_jobs
+-- From now on the org's counter meters its jobs; answers those that were not metered by it before.
+UPDATE jobs
+   SET capacity_ids = capacity_ids || %(capacity_id)s::uuid
+ WHERE org_id = %(org_id)s AND NOT %(capacity_id)s::uuid = ANY (capacity_ids)
+RETURNING job_id
+
+-- name: adopt_leases
+-- What runs already counts: the leases of newly metered jobs are charged to the counter.
+WITH adopted AS (
+    UPDATE leases
+       SET metered = true
+     WHERE org_id = %(org_id)s AND job_id = ANY (%(job_ids)b::uuid[])
+    RETURNING priority
+)
+UPDATE capacities
+   SET running = running + (SELECT count(*) FROM adopted),
+       running_backfill = running_backfill + (SELECT count(*) FROM adopted WHERE priority = 1)
+ WHERE capacity_id = %(capacity_id)s

@@ -4,12 +4,12 @@
 leased AS (
     INSERT INTO leases (task_id, org_id, job_id, priority, attempt, failures, lapses,
                         lease_sequence, lease_token, worker_id, leased_at, started_at,
-                        lease_expires_at, deadline_at, metered, slot_id)
+                        lease_expires_at, deadline_at, metered, of_source, slot_id)
     SELECT t.task_id, %(org_id)s, t.job_id, t.priority,
            t.attempt + CASE WHEN t.continues THEN 0 ELSE 1 END, t.failures, 0,
            t.lease_sequence + 1, (%(lease_tokens)b::uuid[])[t.n], %(worker_id)s, %(now)s, %(now)s,
            %(now)s + %(lease)s, %(now)s + t.timeout_seconds * interval '1 second', t.metered,
-           t.slot_id
+           t.of_source, t.slot_id
       FROM taken t
     RETURNING *
 ),
@@ -26,10 +26,11 @@ pinned AS (
 leased AS (
     INSERT INTO leases (task_id, org_id, job_id, priority, attempt, failures, lapses,
                         lease_sequence, lease_token, start_token, continues, worker_id, leased_at,
-                        lease_expires_at, deadline_at, metered, slot_id)
+                        lease_expires_at, deadline_at, metered, of_source, slot_id)
     SELECT t.task_id, %(org_id)s, t.job_id, t.priority, t.attempt, t.failures, t.lapses,
            t.lease_sequence, t.lease_token, (%(lease_tokens)b::uuid[])[t.n], t.continues,
-           %(worker_id)s, %(now)s, %(now)s + %(lease)s, %(now)s + %(lease)s, t.metered, t.slot_id
+           %(worker_id)s, %(now)s, %(now)s + %(lease)s, %(now)s + %(lease)s, t.metered,
+           t.of_source, t.slot_id
       FROM taken t
     RETURNING *
 )
@@ -37,7 +38,7 @@ leased AS (
 -- fragment: claimable_jobs
 -- Jobs that may run at all: of this org and runtime, in the active version of a DAG not paused.
 claimable AS (
-    SELECT j.job_id, j.timeout_seconds, j.capacity_ids
+    SELECT j.job_id, j.timeout_seconds, j.capacity_ids, j.activation = 'source' AS of_source
       FROM jobs j
       JOIN dags d ON d.dag_id = j.dag_id AND d.paused_at IS NULL
       JOIN dag_version_jobs a
@@ -51,7 +52,8 @@ claimable AS (
 -- live before backfill, then the oldest. Serving stops before the first metered lane, which is
 -- reported instead: its capacity must be locked before anything is taken.
 lane AS MATERIALIZED (
-    SELECT c.job_id, c.timeout_seconds, c.capacity_ids <> '{}' AS metered, head.priority,
+    SELECT c.job_id, c.timeout_seconds, c.of_source, c.capacity_ids <> '{}' AS metered,
+           head.priority,
            bool_or(c.capacity_ids <> '{}') OVER (ORDER BY head.priority, head.task_id) AS beyond,
            row_number() OVER (ORDER BY head.priority, head.task_id) AS place
       FROM claimable c
@@ -80,7 +82,7 @@ gone AS (
     RETURNING *
 ),
 taken AS (
-    SELECT g.*, row_number() OVER () AS n, j.timeout_seconds, false AS metered,
+    SELECT g.*, row_number() OVER () AS n, j.timeout_seconds, j.of_source, false AS metered,
            NULL::uuid AS slot_id
       FROM gone g
       JOIN lane j ON j.job_id = g.job_id
@@ -162,7 +164,8 @@ SELECT pool_id FROM jobs WHERE job_id = %(job_id)s
 -- fragment: take_of_job
 -- Ready tasks of one job, by id or the most urgent first.
 claimable AS (
-    SELECT j.job_id, j.timeout_seconds, j.capacity_ids <> '{}' AS metered
+    SELECT j.job_id, j.timeout_seconds, j.capacity_ids <> '{}' AS metered,
+           j.activation = 'source' AS of_source
       FROM jobs j
       JOIN dags d ON d.dag_id = j.dag_id AND d.paused_at IS NULL
       JOIN dag_version_jobs a
@@ -184,7 +187,7 @@ gone AS (
     RETURNING *
 ),
 taken AS (
-    SELECT g.*, c.timeout_seconds, c.metered, (%(slot_ids)b::uuid[])[g.n] AS slot_id
+    SELECT g.*, c.timeout_seconds, c.metered, c.of_source, (%(slot_ids)b::uuid[])[g.n] AS slot_id
       FROM (SELECT gone.*, row_number() OVER (ORDER BY priority, task_id) AS n FROM gone) g
       JOIN claimable c ON c.job_id = g.job_id
 )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from trace_core.database.state import Row, StateDatabase, Transaction
+from trace_core.database.state import Params, Row, StateDatabase, Transaction
 from trace_core.kernel import limits
 from trace_core.kernel.backoff import Jitter
 from trace_core.kernel.errors import (
@@ -29,12 +29,14 @@ from trace_core.kernel.errors import (
 from trace_core.kernel.ids import Ids, OrgId, TaskId
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
-from trace_core.tasks.api import Completion, EventIn
+from trace_core.tasks.api import Completion
 from trace_core.tasks.attempt_ends import LeaseEnd, end_leases
 from trace_core.tasks.events import RUNTIMES, ForeignOutput, event_params
 from trace_core.tasks.model import NEVER, AttemptRules, Outcome, end_attempt
 from trace_core.tasks.schedule import next_tick
 from trace_core.tasks.statements import SQL
+
+Write = Callable[[str, str, Params], list[Row]]
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,9 @@ class Completions:
     def complete(self, org_id: OrgId, completions: Sequence[Completion]) -> list[CompletionResult]:
         """Each report stands for itself: one that is refused does not hold back the others."""
         plain = [c for c in completions if is_plain(c)]
-        done = self._complete_plain(self._state.write, org_id, plain) if plain else set()
+        done, woke = self._complete_plain(self._state.write, org_id, plain)
+        if woke:
+            self.wake_relay()
         return [
             CompletionResult(TaskId(c.task_id), "Completed")
             if c.task_id in done and is_plain(c)
@@ -80,41 +84,56 @@ class Completions:
 
     def complete_in(
         self, tx: Transaction, org_id: OrgId, completions: Sequence[Completion]
-    ) -> set[UUID]:
-        """Plain completions as a part of the caller's transaction; answers those that matched."""
-        return self._complete_plain(
-            lambda _name, sql, params: tx.all(sql, params), org_id, completions
-        )
+    ) -> tuple[set[UUID], bool]:
+        """Plain completions as a part of the caller's transaction: those that matched, and whether
+        to wake the relay once it has committed.
+        """
+
+        def write(_name: str, sql: str, params: Params) -> list[Row]:
+            return tx.all(sql, params)
+
+        return self._complete_plain(write, org_id, completions)
+
+    def wake_relay(self) -> None:
+        self._waker.wake(Function.OUTBOX_RELAY)
 
     def _complete_plain(
-        self,
-        write: Callable[..., list[Row]],
-        org_id: OrgId,
-        completions: Sequence[Completion],
-    ) -> set[UUID]:
-        # In the order of ids, so that two batches never lock the same leases crosswise.
-        ordered = sorted(completions, key=lambda c: c.task_id)
-        events: list[EventIn] = [event for c in ordered for event in c.events]
-        rows = write(
-            "complete",
-            SQL["complete"],
-            {
-                **event_params(events, self._ids),
-                "event_task_ids": [c.task_id for c in ordered for _ in c.events],
-                "org_id": org_id,
-                "now": self._clock.now(),
-                "task_ids": [c.task_id for c in ordered],
-                "attempts": [c.attempt for c in ordered],
-                "lease_tokens": [c.lease_token for c in ordered],
-                "digests": [body_digest(c) for c in ordered],
-                "outbox_ids": self._ids.many(RUNTIMES),
-                "release_outbox_ids": self._ids.many(RUNTIMES),
-                "wake_fanout": limits.WAKE_FANOUT,
-            },
-        )
-        if any(row.woke for row in rows):
-            self._waker.wake(Function.OUTBOX_RELAY)
-        return {row.task_id for row in rows if row.task_id is not None}
+        self, write: Write, org_id: OrgId, completions: Sequence[Completion]
+    ) -> tuple[set[UUID], bool]:
+        """First what holds no capacity, which is the common case, then what does."""
+        done: set[UUID] = set()
+        woke = False
+        for metered in (False, True):
+            # In the order of ids, so that two batches never lock the same leases crosswise.
+            left = sorted(
+                (c for c in completions if c.task_id not in done), key=lambda c: c.task_id
+            )
+            if not left:
+                break
+            rows = self._complete_batch(write, org_id, left, metered=metered)
+            woke |= any(row.woke for row in rows)
+            done |= {row.task_id for row in rows if row.task_id is not None}
+        return done, woke
+
+    def _complete_batch(
+        self, write: Write, org_id: OrgId, completions: Sequence[Completion], *, metered: bool
+    ) -> list[Row]:
+        name = "complete_metered" if metered else "complete"
+        params = {
+            **event_params([event for c in completions for event in c.events], self._ids),
+            "event_task_ids": [c.task_id for c in completions for _ in c.events],
+            "org_id": org_id,
+            "now": self._clock.now(),
+            "metered": metered,
+            "task_ids": [c.task_id for c in completions],
+            "attempts": [c.attempt for c in completions],
+            "lease_tokens": [c.lease_token for c in completions],
+            "digests": [body_digest(c) for c in completions],
+            "outbox_ids": self._ids.many(RUNTIMES),
+            "release_outbox_ids": self._ids.many(RUNTIMES),
+            "wake_fanout": limits.WAKE_FANOUT,
+        }
+        return write(name, SQL[name], params)
 
     def _complete_one(self, org_id: OrgId, completion: Completion) -> CompletionResult:
         task_id = TaskId(completion.task_id)
@@ -124,7 +143,7 @@ class Completions:
         except (Conflict, Invalid, NotFound) as error:
             return CompletionResult(task_id, None, error)
         if woke:
-            self._waker.wake(Function.OUTBOX_RELAY)
+            self.wake_relay()
         return CompletionResult(task_id, status)
 
     def _report(self, tx: Transaction, org_id: OrgId, c: Completion) -> tuple[str, bool]:

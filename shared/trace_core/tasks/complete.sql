@@ -23,6 +23,7 @@ fenced AS MATERIALIZED (
             WHERE l.task_id = i.task_id AND l.attempt = i.attempt
               AND l.lease_token = i.lease_token AND l.org_id = %(org_id)s
               AND l.started_at IS NOT NULL AND l.canceled_at IS NULL
+              AND l.metered = %(metered)s AND NOT l.of_source
               FOR UPDATE) l
 ),
 foreign_output AS (
@@ -110,6 +111,16 @@ rewoken AS (
 
 -- name: complete
 -- Finish fenced attempts, accept their events, make and queue downstream tasks: one round trip.
+WITH
+-- include: completing
+,
+-- include: route_events
+SELECT d.task_id, false AS woke FROM done d
+UNION ALL
+(SELECT NULL, true FROM woken LIMIT 1)
+
+-- name: complete_metered
+-- As `complete`, for tasks that held capacity: it is given back, and whoever waits is woken.
 WITH
 -- include: completing
 ,

@@ -296,6 +296,7 @@ CREATE TABLE leases (
     start_token      uuid,
     continues        boolean NOT NULL DEFAULT false,
     metered          boolean NOT NULL DEFAULT false,
+    of_source        boolean NOT NULL DEFAULT false,
     worker_id        text NOT NULL,
     leased_at        timestamptz NOT NULL,
     started_at       timestamptz,

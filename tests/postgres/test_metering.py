@@ -1,0 +1,180 @@
+"""Metering: max_concurrency, slots, quotas and the share of live work, all inside the claim."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+from tests.factories import CHAIN, World
+from trace_core.dag.model import Runtime
+from trace_core.tasks.claim import Claims, Refused
+from trace_core.tasks.metering import Capacity, allowance
+from trace_core.tasks.model import NotClaimed, Priority
+
+POOL = """
+worker_pools:
+  rpc:
+    - {name: one, env: {UPSTREAM: one}, secrets: {KEY: key_one}}
+    - {name: two, env: {UPSTREAM: two}, secrets: {KEY: key_two}}
+"""
+LIMITED = CHAIN.replace("name: b,", "name: b, scaling: {max_concurrency: 2},")
+POOLED = CHAIN.replace("name: b,", "name: b, worker_pool: rpc,") + POOL
+
+
+def _holders(world: World) -> int:
+    return len(world.rows("SELECT 1 AS x FROM slots WHERE task_id IS NOT NULL"))
+
+
+def _counters(world: World) -> list[tuple[int, int]]:
+    rows = world.rows("SELECT running, running_backfill FROM capacities ORDER BY name")
+    return [(row.running, row.running_backfill) for row in rows]
+
+
+def test_max_concurrency_is_never_exceeded_and_a_release_wakes_the_next(world: World) -> None:
+    world.deploy(LIMITED)
+    world.feed(1, 2, 3)
+    running = world.claim(10)
+    assert len(running) == 2
+    waiting = world.rows("SELECT task_id FROM ready")[0].task_id
+    assert world.claims.claim_ids(world.org, [waiting], "worker-2") == [
+        Refused(waiting, NotClaimed.NO_CAPACITY)
+    ]
+    world.clear_outbox()
+    world.complete(running[0])
+    assert world.pending_wakes() == ["worker"]
+    assert len(world.claim(10)) == 1
+
+
+def test_a_full_job_does_not_block_another(world: World) -> None:
+    world.deploy(LIMITED)
+    world.feed(*range(20))
+    first = world.claim(10)
+    assert len(first) == 2
+    world.complete(first[0], events=[world.event("b", 1)])
+    jobs = [world.payloads.job(claim.job_id).job["name"] for claim in world.claim(10)]
+    assert sorted(jobs) == ["b", "c"]
+
+
+def test_each_running_task_has_a_slot_of_its_own(world: World) -> None:
+    world.deploy(POOLED)
+    world.feed(1, 2, 3)
+    running = world.claim(10)
+    slots = [payload["slot"] for payload in world.payloads.build(running)]
+    assert sorted(slot["name"] for slot in slots) == ["one", "two"]
+    assert slots[0]["secrets"] == {"KEY": f"key_{slots[0]['name']}"}
+    assert _holders(world) == 2
+
+
+def test_slots_come_back_on_completion_failure_timeout_and_cancel(world: World) -> None:
+    world.deploy(POOLED)
+    world.feed(*range(10))
+    world.complete(world.claim(1)[0])
+    world.report(world.claim(1)[0], "Failed")
+    canceled = world.claim(1)[0]
+    world.admin.cancel(world.org, canceled.task_id)
+    assert _holders(world) == 1
+    world.report(canceled, "Canceled")
+    assert _holders(world) == 0
+    assert len(world.claim(10)) == 2
+    world.pass_time(minutes=3)
+    world.reaper.run_once()
+    assert _holders(world) == 0
+    assert _counters(world) == [(0, 0)]
+
+
+def test_racing_claims_never_hold_more_than_the_slots(world: World) -> None:
+    world.deploy(POOLED)
+    world.feed(*range(60))
+    worst: list[int] = []
+    done: list[object] = []
+
+    def work(name: str) -> None:
+        claims = Claims(world.state, world.clock, world.ids)
+        while True:
+            got = claims.claim(world.org, Runtime.WORKER, 3, name)
+            worst.append(_holders(world))
+            if not got and len(done) >= 60:
+                return
+            for claim in got:
+                world.complete(claim)
+                done.append(claim)
+
+    threads = [threading.Thread(target=work, args=(f"w{index}",)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len({claim.task_id for claim in done}) == 60  # type: ignore[attr-defined]
+    assert max(worst) <= 2
+    assert _counters(world) == [(0, 0)]
+
+
+def test_a_yielding_source_keeps_its_slot(world: World) -> None:
+    world.deploy(CHAIN.replace("name: a,", "name: a, worker_pool: rpc,") + POOL)
+    source = world.claim_one()
+    slot = world.payloads.build([source])[0]["slot"]["name"]
+    assert world.report(source, "Yielded").status == "Yielded"
+    assert _holders(world) == 1
+    again = world.claim_one()
+    assert world.payloads.build([again])[0]["slot"]["name"] == slot
+    assert (again.attempt, again.lease_sequence) == (1, 2)
+    assert _counters(world) == [(1, 0)]
+    world.report(again, "Failed")
+    assert _holders(world) == 0
+    assert _counters(world) == [(0, 0)]
+
+
+def test_a_reservation_that_lapses_gives_its_slot_back(world: World) -> None:
+    world.deploy(
+        POOLED.replace(
+            "name: b, worker_pool: rpc, activation: reactive, runtime: worker",
+            "name: b, worker_pool: rpc, activation: reactive, runtime: lambda",
+        )
+    )
+    world.feed(1, 2, 3)
+    assert len(world.claims.reserve(world.org, Runtime.LAMBDA, 10)) == 2
+    assert _holders(world) == 2
+    world.clear_outbox()
+    world.pass_time(minutes=2)
+    assert world.reaper.run_once().lapsed == 2
+    assert _holders(world) == 0
+    assert world.pending_wakes() != []
+    assert len(world.claims.reserve(world.org, Runtime.LAMBDA, 10)) == 2
+
+
+def test_backfill_leaves_the_share_of_live_work(world: World) -> None:
+    def capacity(running: int, backfill: int) -> Capacity:
+        return Capacity(world.ids.uuid(), 3, 1, running, backfill, None, None, 0)
+
+    now = world.clock.now()
+    assert allowance([capacity(0, 0)], Priority.BACKFILL, 10, now) == 2
+    assert allowance([capacity(2, 2)], Priority.BACKFILL, 10, now) == 0
+    assert allowance([capacity(2, 2)], Priority.LIVE, 10, now) == 1
+    assert allowance([capacity(3, 2)], Priority.LIVE, 10, now) == 0
+
+
+def test_starts_in_an_hour_are_limited_and_counted_anew_in_the_next(world: World) -> None:
+    now = world.clock.now()
+    full = Capacity(world.ids.uuid(), None, 0, 0, 0, 5, now - timedelta(minutes=10), 5)
+    assert allowance([full], Priority.LIVE, 10, now) == 0
+    assert allowance([full], Priority.LIVE, 10, now + timedelta(hours=1)) == 5
+
+
+def test_an_org_with_a_quota_runs_no_more_than_it(world: World) -> None:
+    world.quotas.set_quota(world.org, max_running=3, reserved_for_live=0, max_starts_hourly=None)
+    world.deploy()
+    world.feed(*range(10))
+    assert len(world.claim(10)) == 2
+    world.quotas.set_quota(world.org, max_running=5, reserved_for_live=0, max_starts_hourly=None)
+    assert len(world.claim(10)) == 2
+
+
+def test_a_quota_set_later_counts_what_already_runs(world: World) -> None:
+    world.deploy()
+    world.feed(*range(10))
+    running = world.claim(3)
+    world.quotas.set_quota(world.org, max_running=4, reserved_for_live=0, max_starts_hourly=None)
+    assert world.claim(10) == []
+    world.complete(running[0])
+    world.complete(running[1])
+    assert len(world.claim(10)) == 2

@@ -1,0 +1,91 @@
+"""The outbox: sent at least once, postponed on failure, given up with an alarm, never stranded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.factories import World
+from trace_core.kernel.errors import Unavailable
+from trace_core.kernel.ids import OrgId
+from trace_core.outbox.store import OutboxRow
+
+
+class Sends:
+    def __init__(self) -> None:
+        self.rows: list[OutboxRow] = []
+        self.broken = False
+
+    def __call__(self, _org_id: OrgId, rows: Sequence[OutboxRow]) -> None:
+        if self.broken:
+            raise Unavailable
+        self.rows += rows
+
+
+def test_a_sent_row_is_gone(chain: World) -> None:
+    sends = Sends()
+    relay = chain.relay(worker=sends)
+    assert relay.run_once().sent == 1
+    assert chain.count("outbox") == 0
+    assert relay.run_once().sent == 0
+
+
+def test_a_row_that_another_relay_holds_is_left_alone(chain: World) -> None:
+    taken = chain.outbox.take_due(chain.clock.now(), 10)
+    assert len(taken) == 1
+    assert chain.relay(worker=Sends()).run_once().sent == 0
+    chain.pass_time(seconds=31)
+    assert chain.relay(worker=Sends()).run_once().sent == 1
+    chain.outbox.finish(taken)
+
+
+def test_a_slow_relay_does_not_remove_what_another_took_since(chain: World) -> None:
+    slow = chain.outbox.take_due(chain.clock.now(), 10)
+    chain.pass_time(seconds=31)
+    chain.outbox.take_due(chain.clock.now(), 10)
+    chain.outbox.finish(slow)
+    assert chain.count("outbox") == 1
+
+
+def test_a_row_is_given_up_after_its_last_try_and_the_sweep_wakes_the_work(chain: World) -> None:
+    sends = Sends()
+    sends.broken = True
+    relay = chain.relay(worker=sends)
+    failed = 0
+    for _ in range(20):
+        failed += relay.run_once().failed
+        chain.pass_time(minutes=8)
+    assert failed == 1
+    assert chain.views.backlog().outbox_failed == 1
+    sends.broken = False
+    assert relay.run_once().sent == 0
+    assert chain.dispatcher.run_once().swept == 1
+    assert relay.run_once().sent == 1
+    assert len(chain.claim(1)) == 1
+
+
+def test_the_sweep_wakes_nothing_that_is_on_its_way_or_young(chain: World) -> None:
+    chain.pass_time(minutes=5)
+    assert chain.dispatcher.run_once().swept == 0
+    chain.clear_outbox()
+    assert chain.dispatcher.run_once().swept == 1
+    assert chain.dispatcher.run_once().swept == 0
+    chain.relay(worker=Sends()).run_once()
+    chain.feed(1)
+    chain.clear_outbox()
+    assert chain.dispatcher.run_once().swept == 0
+
+
+def test_a_sweep_row_that_failed_is_reset_not_added_again(chain: World) -> None:
+    chain.clear_outbox()
+    chain.pass_time(minutes=5)
+    chain.dispatcher.run_once()
+    chain.state.write("test", "UPDATE outbox SET status = 'Failed', attempts = 20", {})
+    assert chain.dispatcher.run_once().swept == 1
+    (row,) = chain.rows("SELECT status, attempts FROM outbox")
+    assert (row.status, row.attempts) == ("Pending", 0)
+
+
+def test_given_up_rows_can_be_sent_again_by_hand(chain: World) -> None:
+    chain.state.write("test", "UPDATE outbox SET status = 'Failed'", {})
+    assert chain.outbox.reset_failed(chain.clock.now()) == 1
+    assert chain.relay(worker=Sends()).run_once().sent == 1
