@@ -36,7 +36,9 @@ simulate: .venv/.synced ## Seeded faults under a virtual clock: SCHEDULES=1000 S
 	$(RUN) python -m tests.simulation --schedules $(or $(SCHEDULES),1000) --seed $(or $(SEED),1) $(if $(PLANTED),--planted $(PLANTED))
 
 reference: .venv/.synced ## Write the generated reference documents
-	$(RUN) python -m docs.generate
+	$(RUN) python -m trace_core.dag.json_schema > docs/reference/dag.schema.json
+	$(RUN) python -m trace_core.dag.reference > docs/reference/dag_file.md
+	$(RUN) python -m trace_cli.reference
 
 format: .venv/.synced ## Format the code
 	$(RUN) ruff format .

@@ -31,7 +31,7 @@ class PostgresServer:
     """The shared server, from `acquire` to `release`."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or _fastest_folder() / f"trace-tests-{os.geteuid()}"
+        self._folder = folder or fastest_folder() / f"trace-tests-{os.geteuid()}"
         self._embedded = EmbeddedPostgres(self._folder, durable=False)
         self._users: int | None = None
         self._numbers = itertools.count(1)
@@ -151,7 +151,7 @@ class PostgresServer:
         self._connection.execute(sql.SQL(statement).format(**identifiers))
 
 
-def _fastest_folder() -> Path:
+def fastest_folder() -> Path:
     """Memory where there is plenty: a database is a thousand small files."""
     memory = Path("/dev/shm")  # noqa: S108
     if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 2**31:

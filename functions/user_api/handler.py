@@ -9,6 +9,7 @@ from trace_core.http import user_calls
 from trace_core.http.answers import Answer
 from trace_core.http.api import Api, Request
 from trace_core.http.routes import Surface
+from trace_core.kernel.ids import TaskId
 from trace_core.telemetry import Telemetry
 
 telemetry = Telemetry("user_api")
@@ -86,7 +87,7 @@ def retry(call: Call) -> object:
     return {"task_id": task_id, "status": done}
 
 
-def _task_id(call: Call) -> user_calls.TaskId:
+def _task_id(call: Call) -> TaskId:
     task_id = user_calls.task_id(call.path["task_id"])
     telemetry.keys(task=task_id)
     return task_id

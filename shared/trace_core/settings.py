@@ -42,7 +42,7 @@ class Settings(BaseModel):
     )
     operator_modules: tuple[str, ...] = Field(
         (),
-        description="Modules or .py files with operators of the project, separated by commas.",
+        description="Modules or .py files with the project's operators, split by commas or blanks.",
     )
     user_port: Port = Field(7070, description="Port of the user API on loopback.")
     internal_port: Port = Field(7071, description="Port of the internal API on loopback.")
@@ -50,7 +50,7 @@ class Settings(BaseModel):
     internal_url: Url | None = Field(
         None, description="Where a worker reaches the internal API; default: the local port."
     )
-    task_url: Url | None = Field(
+    task_api_url: Url | None = Field(
         None, description="Where a runner reaches the task API; default: the local port."
     )
     worker_token: SecretStr | None = Field(
@@ -61,7 +61,7 @@ class Settings(BaseModel):
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
-            return tuple(part.strip() for part in value.split(",") if part.strip())
+            return tuple(value.replace(",", " ").split())
         return value
 
     @classmethod
@@ -84,7 +84,7 @@ class Settings(BaseModel):
 
     @property
     def task_address(self) -> str:
-        return self.task_url or f"http://127.0.0.1:{self.task_port}"
+        return self.task_api_url or f"http://127.0.0.1:{self.task_port}"
 
 
 def variable(field: str) -> str:

@@ -6,13 +6,14 @@ Messages of foreign exceptions are not logged: they quote SQL, values and reques
 from __future__ import annotations
 
 import functools
+import io
 import json
 import sys
 import traceback
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
@@ -24,7 +25,7 @@ NAMESPACE = "Trace"
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
 
-class _Output:
+class _Output(io.TextIOBase):
     """Where lines go: standard output, unless a local process sends them elsewhere."""
 
     target: TextIO | None = None
@@ -36,12 +37,12 @@ class _Output:
         (self.target or sys.stdout).flush()
 
 
-_output = _Output()
+_output = cast(TextIO, _Output())
 
 
 def write_to(target: TextIO | None) -> TextIO | None:
     """Send all lines of this process to `target`; answers where they went before."""
-    before, _output.target = _output.target, target
+    before, _Output.target = _Output.target, target
     return before
 
 

@@ -14,7 +14,7 @@ NOW = datetime(2026, 11, 18, tzinfo=UTC)
 
 
 def test_migrating_twice_changes_nothing(empty_dsn: str) -> None:
-    assert [each.applied_at for each in status(empty_dsn)][0] is None
+    assert next(each.applied_at for each in status(empty_dsn)) is None
     applied = migrate(empty_dsn, NOW)
     assert [each.number for each in applied] == [each.number for each in migrations.migrations()]
     assert migrate(empty_dsn, NOW) == []

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.factories import CHAIN, World
+from tests.factories import World
 from trace_core.dag.model import Runtime
 from trace_core.kernel.errors import Invalid, NotFound
 from trace_core.tasks.complete import StateMoved
@@ -170,4 +170,21 @@ def test_two_dispatchers_reduce_the_same_job_without_losing_state(world: World) 
         world.control.run_once(limit=7)
     _settle(world)
     assert len(_scopes(world, "ranges")) == 20
-    assert "name: a" in CHAIN
+
+
+def test_a_request_that_the_operator_would_not_understand_is_refused_to_whoever_asks(
+    world: World,
+) -> None:
+    world.deploy(CONTROL)
+    for request in ({}, {"start": 5, "end": 1}, {"start": 0, "end": "9"}, {"start": 0, "e": 1}):
+        with pytest.raises(Invalid):
+            world.deploys.trigger(world.org, "control", "history", request)
+    assert world.count("triggers") == 0
+
+
+def test_a_split_into_thousands_of_chunks_is_one_completion(world: World) -> None:
+    world.deploy(CONTROL)
+    world.deploys.trigger(world.org, "control", "history", {"start": 0, "end": 24_999})
+    _settle(world)
+    assert len(_scopes(world, "chunks")) == 2_500
+    assert len(_scopes(world, "ranges")) == 500

@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 from psycopg import Connection
 from psycopg.rows import namedtuple_row
+from psycopg.types.json import Jsonb
 
 from trace_core.database import arrays
 from trace_core.database.connections import Connections
@@ -22,6 +23,8 @@ from trace_core.kernel.errors import Unavailable
 Params = Mapping[str, Any]
 Row = Any
 """A named tuple whose fields are the statement's columns."""
+as_json = Jsonb
+"""Marks a parameter that goes into a jsonb column."""
 
 # The statements are long and few and the planner's choice is made in their text, so a plan is
 # made once for each connection. Nothing here gains from compiling expressions.

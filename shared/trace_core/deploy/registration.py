@@ -7,14 +7,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
 from trace_core.dag.catalog import Catalog
 from trace_core.dag.filters import to_text
 from trace_core.dag.fingerprint import job_fingerprints
 from trace_core.dag.model import Dag, DatasetName, Job, JobInput, SourceKind
 from trace_core.dag.model import Priority as PriorityName
-from trace_core.database.state import Transaction
+from trace_core.database.state import Transaction, as_json
 from trace_core.deploy.statements import SQL
 from trace_core.kernel.errors import Invalid
 from trace_core.kernel.ids import DagId, DagVersionId, Ids, OrgId, UserId
@@ -103,8 +101,8 @@ class Registration:
                         "pool_id": pool_id,
                         "position": position,
                         "name": slot.name,
-                        "env": Jsonb(dict(slot.env)),
-                        "secrets": Jsonb(dict(slot.secrets)),
+                        "env": as_json(dict(slot.env)),
+                        "secrets": as_json(dict(slot.secrets)),
                     },
                 )
 
@@ -138,7 +136,7 @@ class Registration:
                 "activation": job.activation.value,
                 "runtime": job.runtime.value,
                 "operator": job.operator or "udf",
-                "definition": Jsonb(_definition(job)),
+                "definition": as_json(_definition(job)),
                 "source_kind": job.source.kind.value if job.source else None,
                 "schedule": job.source.schedule if job.source else None,
                 "outputs": job.outputs,
@@ -184,7 +182,7 @@ class Registration:
                 "input_index": index,
                 "dataset_uuid": dataset,
                 "alias": each.alias,
-                "filter": Jsonb(to_text(each.where)) if each.where is not None else None,
+                "filter": as_json(to_text(each.where)) if each.where is not None else None,
                 "triggers": each.trigger,
             }
             self._tx.one(SQL["lock_dataset"], params)

@@ -9,17 +9,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from psycopg.types.json import Jsonb
-
 from trace_core.dag.catalog import Catalog
 from trace_core.dag.load import load_dag
 from trace_core.dag.model import Dag, SourceKind
-from trace_core.database.state import StateDatabase
+from trace_core.database.state import StateDatabase, as_json
 from trace_core.deploy.registration import Registration
 from trace_core.deploy.statements import SQL
 from trace_core.kernel import limits
 from trace_core.kernel.errors import AlreadyDeployed, Invalid, NotFound
 from trace_core.kernel.ids import Ids, OrgId, UserId
+from trace_core.operators.api import load_operator
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
 from trace_core.tasks.events import RUNTIMES
@@ -127,7 +126,7 @@ class Deploys:
                 "org_id": org_id,
                 "job_id": source.job_id,
                 "runtime": source.runtime,
-                "request": Jsonb(request),
+                "request": as_json(request),
                 "user_id": user_id,
                 "now": now,
                 "trigger_id": self._ids.uuid(),
@@ -140,10 +139,12 @@ class Deploys:
         return int(number.number)
 
     def _check_request(self, operator: str, request: dict[str, Any]) -> None:
+        """What the operator would not understand is refused to whoever asks, not later."""
         spec = self._catalog.get(operator)
-        check = getattr(spec, "request", None)
-        if check is not None:
-            check(request)
+        if spec is not None and spec.implementation is not None:
+            check = getattr(load_operator(spec.implementation), "check_request", None)
+            if check is not None:
+                check(request)
 
     def _set_paused(self, org_id: OrgId, dag: str, paused_at: datetime | None) -> None:
         with self._state.transaction("pause") as tx:

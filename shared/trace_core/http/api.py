@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
+from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
 from pydantic import BaseModel, TypeAdapter
 
 from trace_core.http import body
@@ -84,12 +85,12 @@ class _Resolver(APIGatewayRestResolver):
     """Keeps the running event to itself: Powertools keeps it on a class that all threads share."""
 
     def resolve(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        self.current_event = self._to_proxy_event(dict(event))
+        self.current_event = APIGatewayProxyEvent(dict(event))
         self.lambda_context = context
         try:
             return self._build_response(self._resolve())
         finally:
-            self.clear_context()
+            self.context.clear()
 
 
 class Api(Generic[App]):

@@ -15,7 +15,7 @@ from trace_core.kernel.ids import OrgId
 TokenCheck = Callable[[str], Principal]
 """A token to its principal; raises Unauthenticated."""
 
-_BEARER = re.compile(r"[Bb]earer +([A-Za-z0-9._~+/=-]{1,8192})")
+_BEARER = re.compile(r"[Bb]earer +([A-Za-z0-9._~+/=-]{1,16384})")
 
 REMEMBER_SECONDS = 10.0
 """How long a revoked worker token may still be let in: each call would else read the database."""

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
+from trace_core.dag.model import Runtime
 from trace_core.http.principal import Principal
 from trace_core.kernel.errors import Forbidden
 from trace_core.kernel.ids import OrgId, TaskId
@@ -23,7 +24,6 @@ from trace_core.tasks.claim import Claimed, Claims, Refused
 from trace_core.tasks.complete import CompletionResult, Completions
 from trace_core.tasks.events import EventAcceptance
 from trace_core.tasks.leases import Leases
-from trace_core.tasks.model import Runtime
 from trace_core.tasks.payload import Payloads
 
 
@@ -67,9 +67,9 @@ def claim(app: TaskServices, org_id: OrgId, request: ClaimRequest) -> dict[str, 
 
 def start(app: TaskServices, request: StartRequest) -> dict[str, Any]:
     found = app.claims.start(request)
-    return _refused(found) if isinstance(found, Refused) else _claimed(
-        found, app.payloads.started(found)
-    )
+    if isinstance(found, Refused):
+        return _refused(found)
+    return _claimed(found, app.payloads.started(found))
 
 
 def heartbeat(app: TaskServices, org_id: OrgId, request: HeartbeatRequest) -> dict[str, Any]:

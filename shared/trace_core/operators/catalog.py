@@ -29,7 +29,8 @@ def builtin_catalog() -> Catalog:
             name="range_aggregator",
             code_version="1",
             activations=frozenset({Activation.REACTIVE}),
-            runtimes=_CONTROL_RUNTIMES,
+            # Its state is read and written in the transaction that completes its tasks.
+            runtimes=frozenset({Runtime.DISPATCHER}),
             control=True,
             config=RangeAggregatorConfig,
             source_kinds=frozenset(),

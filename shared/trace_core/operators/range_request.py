@@ -28,9 +28,13 @@ class RangeRequest:
                 task.log.error("request %s is ignored: %s", each.number, error.message)
         return Result(events=events, requests_taken=taken)
 
+    def check_request(self, request: Any) -> None:
+        """Asked when the request is made, so that a bad one is refused to whoever makes it."""
+        requested_range(request)
+
 
 def requested_range(request: Any) -> Scope:
-    """The range of a request; raises `Invalid`. Also asked when the request is made."""
+    """The range of a request; raises `Invalid`."""
     if not isinstance(request, dict) or set(request) != {"start", "end"}:
         raise Invalid('a request looks like {"start": 0, "end": 9999}')
     start, end = request["start"], request["end"]

@@ -27,7 +27,8 @@ class Attempt:
     @staticmethod
     def of(answer: Mapping[str, Any]) -> Attempt:
         """From a `Claimed` answer; the fence beside the task wins over the one inside it."""
-        payload = {**answer["task"], "lease_token": answer["lease_token"]}
+        fence = {"attempt": answer["attempt"], "lease_token": answer["lease_token"]}
+        payload = {**answer["task"], **fence}
         job = payload["job"]
         return Attempt(
             payload=payload,
@@ -86,7 +87,8 @@ class RunControl:
                 self._wake()
 
     def canceled(self) -> bool:
-        return self.reason is not None
+        """Whether the operator should stop; a stopping worker lets it finish instead."""
+        return self.reason in (Reason.CANCELED, Reason.LEASE_LOST)
 
     def attach(self, wake: Callable[[], None]) -> None:
         """From now on, `wake` is called when there is something to see here."""

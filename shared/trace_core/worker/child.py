@@ -155,6 +155,7 @@ class Child:
                 "kind": "run",
                 "payload": work.payload,
                 "env": work.env,
+                "secrets": work.secrets,
                 "scratch": str(scratch),
                 "now": work.now.isoformat(),
             }
@@ -191,8 +192,9 @@ class Child:
 
     def _read_message(self) -> dict[str, Any] | None:
         try:
-            # Not waiting: the process may be gone while its own children hold the other end.
-            data = self._socket.recv(_CHUNK, socket.MSG_DONTWAIT)
+            # Never waits, since the socket has a timeout: the process may be gone while its own
+            # children hold the other end.
+            data = os.read(self._socket.fileno(), _CHUNK)
         except BlockingIOError:
             data = b""
             if self.alive:
@@ -203,7 +205,10 @@ class Child:
         line, found, rest = self._lines.partition(b"\n")
         if found:
             self._lines = rest
-            return dict(json.loads(line))
+            try:
+                return dict(json.loads(line))
+            except ValueError as error:
+                raise ChildDied("its answer cannot be read") from error
         if not data or len(line) > _LINE_MAX:
             raise ChildDied(self._how_it_died() if not data else "its answer is too long")
         return None

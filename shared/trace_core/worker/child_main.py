@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import queue
+import shutil
 import signal
 import socket
 import sys
@@ -24,10 +25,8 @@ from typing import Any, TextIO
 from trace_core.dag.catalog import Catalog
 from trace_core.operators.catalog import load_catalog
 from trace_core.worker.client import HttpClient, TaskApi
-from trace_core.worker.execution import emitter, execute
+from trace_core.worker.execution import emitter, execute, task_environment
 from trace_core.worker.outcome import Outcome
-
-CAPABILITY_TOKEN = "TRACE_TASK_CAPABILITY_TOKEN"  # noqa: S105  # the name, not the token
 
 
 class Connection:
@@ -36,14 +35,14 @@ class Connection:
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         self._tasks: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        self._busy = False
+        self._scratch: str | None = None
         self.canceled = threading.Event()
 
     def start(self) -> None:
         threading.Thread(target=self._read, name="trace-parent", daemon=True).start()
 
     def send(self, message: Mapping[str, Any]) -> None:
-        self._busy = False
+        self._scratch = None
         self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def next_task(self) -> dict[str, Any] | None:
@@ -57,10 +56,11 @@ class Connection:
                     self.canceled.set()
                 else:
                     self.canceled.clear()
-                    self._busy = True
+                    self._scratch = message["scratch"]
                     self._tasks.put(message)
-        if self._busy:
-            # The parent is gone and nobody will take the result, so end here and now.
+        if self._scratch is not None:
+            # The parent is gone and nobody will take the result or clean up, so end here and now.
+            shutil.rmtree(self._scratch, ignore_errors=True)
             os.killpg(0, signal.SIGKILL)
         self._tasks.put(None)
 
@@ -70,7 +70,6 @@ class Child:
         self._connection = connection
         self._catalog = catalog
         self._client = task_api
-        self._environ = dict(os.environ)
         self._streams: tuple[TextIO, TextIO] = sys.stdout, sys.stderr
 
     def serve(self) -> None:
@@ -86,27 +85,25 @@ class Child:
     def _run(self, message: Mapping[str, Any]) -> Outcome:
         payload, env = message["payload"], message["env"]
         token = payload.get("capability_token") or ""
-        os.environ.update({**env, CAPABILITY_TOKEN: token, "TMPDIR": message["scratch"]})
-        os.chdir(message["scratch"])
-        return execute(
-            payload,
-            self._catalog,
-            env=env,
-            scratch=Path(message["scratch"]),
-            now=datetime.fromisoformat(message["now"]),
-            emit=emitter(TaskApi(self._client, token), payload),
-            canceled=self._connection.canceled.is_set,
-        )
+        scratch = Path(message["scratch"])
+        with task_environment(env, token, scratch):
+            return execute(
+                payload,
+                self._catalog,
+                env=env,
+                scratch=scratch,
+                now=datetime.fromisoformat(message["now"]),
+                emit=emitter(TaskApi(self._client, token), payload),
+                canceled=self._connection.canceled.is_set,
+                secrets=message["secrets"],
+            )
 
     def _restore(self) -> None:
-        """Leave nothing of this task for the next one."""
+        """What this task printed is in its own log, and the next one prints to the same place."""
         for stream in (sys.stdout, sys.stderr, *self._streams):
             with contextlib.suppress(Exception):
                 stream.flush()
         sys.stdout, sys.stderr = self._streams
-        os.environ.clear()
-        os.environ.update(self._environ)
-        os.chdir("/")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
@@ -12,6 +13,8 @@ from pathlib import Path
 from trace_core.kernel.errors import Unavailable
 from trace_core.worker.attempt import RunControl
 from trace_core.worker.child import Child, Ended, Finished, Work
+
+logger = logging.getLogger(__name__)
 
 TASKS_PER_CHILD = 1000
 STARTUP_TIMEOUT = 60.0
@@ -98,15 +101,17 @@ class ChildPool:
             with self._lock:
                 if self._closed:
                     raise Unavailable("the pool is closed")
-                child = self._idle.pop() if self._idle else None
-            child = child or self._spawn()
-            if child.alive or not child.tasks:
-                try:
+                idle = self._idle.pop() if self._idle else None
+            child = idle or self._spawn()
+            try:
+                if idle is None or idle.alive:
                     child.wait_until_ready(STARTUP_TIMEOUT)
-                except Unavailable:
+                    return child
+            except Unavailable:
+                # One that died while it waited here says nothing; a new one tells for sure.
+                if idle is None:
                     self._dispose(child)
                     raise
-                return child
             self._dispose(child)
 
     def _give_back(self, child: Child) -> None:
@@ -119,8 +124,12 @@ class ChildPool:
         with self._lock:
             if self._closed:
                 return
-        # Its imports are done by the time that the next task comes.
-        replacement = self._spawn()
+        try:
+            # Its imports are done by the time that the next task comes.
+            replacement = self._spawn()
+        except OSError:
+            logger.exception("no new child for now; the next task asks again")
+            return
         with self._lock:
             if not self._closed:
                 # At the far end: those that are ready go first.

@@ -1,4 +1,4 @@
-"""The task contract over HTTP: the worker's side of `/internal/*` and the task's of `/v1/task/*`."""
+"""The task contract over HTTP: `/internal/*` for a worker, `/v1/task/*` for a task."""
 
 from __future__ import annotations
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
@@ -22,7 +24,24 @@ from trace_core.operators.api import (
 )
 from trace_core.worker import outcome
 from trace_core.worker.client import TaskApi
+from trace_core.worker.logs import Redaction
 from trace_core.worker.outcome import Outcome
+
+CAPABILITY_TOKEN = "TRACE_TASK_CAPABILITY_TOKEN"  # noqa: S105  # the name, not the token
+
+
+@contextmanager
+def task_environment(env: Mapping[str, str], token: str, scratch: Path) -> Iterator[None]:
+    """The process's environment and folder while it runs one task; nothing stays for the next."""
+    before = dict(os.environ)
+    os.environ.update({**env, CAPABILITY_TOKEN: token, "TMPDIR": str(scratch)})
+    os.chdir(scratch)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        os.chdir("/")
 
 
 def execute(
@@ -34,6 +53,7 @@ def execute(
     now: datetime,
     emit: EmitNow,
     canceled: Callable[[], bool],
+    secrets: Iterable[str] = (),
 ) -> Outcome:
     try:
         spec = catalog.get(payload["operator"])
@@ -47,7 +67,7 @@ def execute(
         return outcome.succeeded(payload, _within_one_completion(result, emit))
     except BaseException as error:
         # Also SystemExit: an operator that calls sys.exit must not take its process along.
-        return outcome.failed(error)
+        return outcome.failed(error, Redaction(secrets).text)
 
 
 def _operator(name: str, implementation: str | None) -> Operator:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,10 +116,11 @@ def _check(payload: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
         raise InvalidResult(f"the result has {len(text)} bytes; {limits.REQUEST_BODY_MAX} fit")
 
 
-def failed(error: BaseException) -> Outcome:
-    """The completion of an attempt that raised."""
-    trace = "".join(traceback.format_exception(error))
-    return failure(type(error).__name__, _text_of(error), _retryable(error), trace)
+def failed(error: BaseException, redact: Callable[[str], str] = str) -> Outcome:
+    """The completion of an attempt that raised; redacted first, since a cut hides half a secret."""
+    trace = redact(storable("".join(traceback.format_exception(error))))
+    message = redact(storable(_text_of(error)))
+    return failure(type(error).__name__, message, _retryable(error), trace)
 
 
 def failure(code: str, message: str, retryable: bool, trace: str = "") -> Outcome:

@@ -35,6 +35,8 @@ _SOCKET_NAME = ".s.PGSQL.5432"
 _SOCKET_FOLDER = "trace-postgres-"
 _SOCKET_PATH_MAX = 103
 """The shortest limit of the systems we run on (macOS; Linux has 107)."""
+_UNSAFE_IN_PATH = '"\\$`\n'
+"""`pg_ctl` puts paths between double quotes into a shell's command."""
 _START_SECONDS = 120
 """Recovery after a crash replays up to `max_wal_size`."""
 
@@ -81,6 +83,8 @@ class EmbeddedPostgres:
     def __init__(self, folder: Path, *, durable: bool = True) -> None:
         # Postgres writes its own path down, so it must not depend on who asks.
         self._folder = folder.expanduser().resolve()
+        if any(character in str(self._folder) for character in _UNSAFE_IN_PATH):
+            raise Invalid("The server's folder has a quote, backslash, dollar or newline in it.")
         self._durable = durable
         self._data = self._folder / "data"
 
@@ -216,7 +220,7 @@ class EmbeddedPostgres:
 
     def _configure(self, user: pwd.struct_passwd | None) -> None:
         # A comma or a blank in a path would split the list of folders, so the name is quoted twice.
-        socket_folder = '"' + str(self._socket_folder(user)).replace('"', '""') + '"'
+        socket_folder = f'"{self._socket_folder(user)}"'
         settings = _SETTINGS | (_DURABLE if self._durable else _FORGETFUL)
         settings["unix_socket_directories"] = socket_folder
         lines = [

@@ -122,9 +122,12 @@ class Scheduler:
                 ear.start()
 
     def stop(self, seconds: float = 5.0) -> None:
-        for part in (*self._ears, *self._runners):
-            part.stop()
-        for thread in (*self._ears, *self._runners):
+        for ear in self._ears:
+            ear.stop()
+        for runner in self._runners:
+            runner.stop()
+        threads: list[threading.Thread] = [*self._ears, *self._runners]
+        for thread in threads:
             if thread.is_alive():
                 thread.join(seconds)
 

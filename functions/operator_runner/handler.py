@@ -1,0 +1,46 @@
+"""Runs one task of `runtime: lambda`; the event is the full task payload with its start token."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+from uuid import uuid4
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from trace_core.operators.catalog import load_catalog
+from trace_core.worker.client import HttpClient, TaskApi
+from trace_core.worker.runner import Runner
+from trace_core.worker.supervision import InThisProcess, Supervisor
+
+logger = Logger(service="operator_runner")
+
+
+class SystemClock:
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+@cache  # once per cold start
+def runner() -> Runner:
+    api = TaskApi(HttpClient(os.environ["TRACE_TASK_API_URL"]))
+    catalog = load_catalog(os.environ.get("TRACE_OPERATOR_MODULES", "").split())
+    supervisor = Supervisor(InThisProcess(catalog, api), clock=SystemClock())
+    return Runner(api, supervisor, new_runner_id=lambda: f"lambda:{uuid4()}", patience=60.0)
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
+    job = event["job"]
+    logger.append_keys(
+        org_id=event["org_id"],
+        job=f"{job['dag_name']}.{job['name']}",
+        task_id=event["task_id"],
+        attempt=event["attempt"],
+    )
+    status = runner().run(event)
+    logger.info("ended", extra={"status": status})
+    return {"status": status}

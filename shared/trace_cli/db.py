@@ -1,0 +1,51 @@
+"""`trace db`: the state database's schema."""
+
+from __future__ import annotations
+
+import typer
+
+from trace_cli.output import AsJson, ago, print_json, say, table
+from trace_core import bootstrap
+from trace_core.bootstrap import App
+from trace_core.settings import Settings
+
+commands = typer.Typer(help="The state database.", no_args_is_help=True)
+
+
+@commands.command()
+def migrate(as_json: AsJson = False) -> None:
+    """Apply the migrations that are missing, all or nothing."""
+    with bootstrap.running(App(Settings.from_env())) as app:
+        applied = [f"{each.number:04}_{each.name}" for each in app.migrate()]
+    if as_json:
+        print_json({"applied": applied})
+    elif applied:
+        say(*(f"applied {name}" for name in applied))
+    else:
+        say("Nothing to do: every migration is applied.")
+
+
+@commands.command()
+def status(as_json: AsJson = False) -> None:
+    """List the migrations and when each was applied."""
+    with bootstrap.running(App(Settings.from_env())) as app:
+        found = app.migrations()
+    rows = [
+        {
+            "number": each.number,
+            "name": each.name,
+            "applied_at": each.applied_at.isoformat() if each.applied_at else None,
+        }
+        for each in found
+    ]
+    if as_json:
+        print_json({"migrations": rows})
+    else:
+        table(
+            ("Number", "Name", "Applied"),
+            [(row["number"], row["name"], ago(_text(row["applied_at"])) or "no") for row in rows],
+        )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,128 @@
+"""`trace dev`: the whole platform on this machine, until it is interrupted."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.live import Live
+from rich.text import Text
+
+from trace_cli.dags import deploy_file, deployed_line
+from trace_cli.interrupt import until_interrupted
+from trace_cli.output import console, hint, say
+from trace_cli.transport import LocalTransport
+from trace_core import telemetry
+from trace_core.adapters.lite.home import Home
+from trace_core.kernel.errors import Conflict, TraceError
+from trace_core.settings import Settings
+
+REFRESH_SECONDS = 0.5
+PLAIN_SECONDS = 10.0
+
+
+class AlreadyRunning(Conflict):
+    """Another `trace dev` uses this folder."""
+
+    code = "AlreadyRunning"
+
+
+def dev(
+    deploy: Annotated[
+        list[Path] | None, typer.Option(help="DAG file to deploy at the start; repeatable.")
+    ] = None,
+    children: Annotated[int, typer.Option(min=1, max=64, help="Worker processes.")] = 2,
+) -> None:
+    """Run the whole platform on this machine: Postgres, APIs, functions and a worker."""
+    from trace_cli.platform import Choices, Platform
+
+    settings = Settings.from_env()
+    home = Home(settings.home)
+    other = home.running()
+    if other is not None:
+        raise AlreadyRunning(f"trace dev already runs in {home.folder} (process {other['pid']}).")
+    with ExitStack() as stack:
+        stop = stack.enter_context(until_interrupted())
+        stack.enter_context(_logs_in(home.log_file))
+        say("Starting Trace …")
+        platform = Platform(settings, Choices(children=children))
+        stack.callback(_stopped)
+        stack.enter_context(platform)
+        urls = {server.name: server.url for server in platform.servers}
+        home.write_running({"urls": urls})
+        stack.callback(home.remove_running)
+        for name, url in urls.items():
+            say(f"  {name:<13} {url}")
+        say(f"  {'home':<13} {home.folder}")
+        api = LocalTransport(platform.app)
+        for file in deploy or []:
+            say(deployed_line(deploy_file(api, file)))
+        hint("Ctrl-C stops everything. In another terminal: trace status")
+        _watch(api, stop)
+        say("Stopping …")
+
+
+def _stopped() -> None:
+    say("Stopped.")
+
+
+def _watch(api: LocalTransport, stop: threading.Event) -> None:
+    """A line that changes in place, or a line whenever something changed where it cannot."""
+    out = console()
+    if out.is_terminal:
+        with Live(Text(""), console=out, auto_refresh=False) as live:
+            while not stop.is_set():
+                live.update(_line(api), refresh=True)
+                stop.wait(REFRESH_SECONDS)
+        return
+    shown = ""
+    while not stop.is_set():
+        line = _line(api).plain
+        if line != shown:
+            say(line)
+            shown = line
+        stop.wait(PLAIN_SECONDS)
+
+
+def _line(api: LocalTransport) -> Text:
+    try:
+        found = api.call("GET", "/v1/status")
+    except TraceError as error:
+        return Text(error.message, style="red")
+    return status_line(found)
+
+
+def status_line(found: dict[str, Any]) -> Text:
+    totals, outbox = found["totals"], found["outbox"]
+    parts = [
+        ("queued", totals["queued"], "cyan"),
+        ("running", totals["running"], "blue"),
+        ("completed", totals["completed"], "green"),
+        ("failed", totals["failed"], "red" if totals["failed"] else ""),
+        ("outbox", outbox["pending"], ""),
+    ]
+    if outbox["failed"]:
+        parts.append(("outbox failed", outbox["failed"], "red"))
+    line = Text()
+    for name, value, style in parts:
+        line.append(f"{name} ", "dim").append(f"{value}", style).append("   ")
+    line.rstrip()
+    return line
+
+
+def _logs_in(path: Path) -> ExitStack:
+    """Send log lines to a file as long as the terminal shows the status."""
+    stack = ExitStack()
+    file = stack.enter_context(path.open("a", encoding="utf-8"))
+    before = telemetry.write_to(file)
+    stack.callback(telemetry.write_to, before)
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.getLogger("trace_core").addHandler(handler)
+    stack.callback(handler.close)
+    stack.callback(logging.getLogger("trace_core").removeHandler, handler)
+    return stack

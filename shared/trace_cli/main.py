@@ -1,0 +1,43 @@
+"""The command `trace`."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from trace_cli import dags, db, tasks
+from trace_cli.dev import dev
+from trace_cli.output import print_error
+from trace_cli.status import status
+from trace_cli.worker import worker
+from trace_core.kernel.errors import TraceError
+from trace_core.telemetry import described
+
+app = typer.Typer(
+    help="Trace: an event-driven data platform.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(status)
+app.command()(dev)
+app.command()(worker)
+app.add_typer(dags.commands, name="dag")
+app.add_typer(tasks.commands, name="task")
+app.add_typer(db.commands, name="db")
+
+
+def main() -> None:
+    """Errors are one clear message on stderr and exit code 1, never a traceback."""
+    try:
+        app()
+    except TraceError as error:
+        print_error(error)
+        sys.exit(1)
+    except Exception as error:
+        # Where it happened, for the report of the bug; what it said may hold somebody's data.
+        found = described(error)
+        where = found["at"][-1] if found["at"] else "an unknown place"
+        print_error(TraceError(f"Trace failed unexpectedly: {found['name']} at {where}."))
+        sys.exit(1)

@@ -1,0 +1,192 @@
+"""The whole platform in one process: three APIs, the scheduled functions, a worker."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Self
+
+from functions.dispatcher.handler import handler as dispatcher
+from functions.internal_api.handler import handler as internal_api
+from functions.outbox_relay.handler import handler as outbox_relay
+from functions.reaper.handler import handler as reaper
+from functions.task_api.handler import handler as task_api
+from functions.user_api.handler import handler as user_api
+from trace_core import bootstrap
+from trace_core.adapters.lite.http_server import LocalServer
+from trace_core.adapters.lite.scheduler import Scheduled, Scheduler
+from trace_core.bootstrap import App
+from trace_core.ports.queue import Queue
+from trace_core.ports.waker import Function
+from trace_core.settings import Settings
+from trace_core.worker.client import HttpClient, WorkerApi
+from trace_core.worker.logs import AttemptLogs
+from trace_core.worker.wrapper import Wrapper, WrapperSettings
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What `trace dev` lets people choose, and tests switch off."""
+
+    children: int = 2
+    schedules: bool = True
+    push: bool = True
+    sweep_seconds: float = 5.0
+    dispatch_seconds: float = 1.0
+    """The next slice of a source may start this late."""
+    reap_seconds: float = 5.0
+    stop_grace_seconds: float = 3.0
+
+
+class Platform:
+    """Everything runs between `start` and `stop`."""
+
+    def __init__(self, settings: Settings, choices: Choices | None = None, **parts: object) -> None:
+        self._settings = settings
+        self._choices = choices or Choices()
+        self._parts = parts
+        self._stack = ExitStack()
+        self.app: App
+        self.scheduler: Scheduler
+        self.servers: tuple[LocalServer, ...] = ()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        try:
+            self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def stop(self) -> None:
+        """In the order in which nothing is lost: the worker first, the database last."""
+        self._stack.close()
+
+    def _start(self) -> None:
+        settings = self._settings
+        # Ports first: a conflict is found before anything else is begun.
+        ports = (settings.user_port, settings.internal_port, settings.task_port)
+        apis = (("user_api", user_api), ("internal_api", internal_api), ("task_api", task_api))
+        for (name, handler), port in zip(apis, ports, strict=True):
+            server = LocalServer(name, handler, port)
+            self._stack.callback(server.stop)
+            self.servers += (server,)
+        user, internal, task = self.servers
+        settings = settings.model_copy(
+            update={
+                "user_port": user.port,
+                "internal_port": internal.port,
+                "task_port": task.port,
+                "internal_url": None,
+                "task_api_url": None,
+            }
+        )
+        self.app = self._stack.enter_context(bootstrap.running(App(settings, **self._parts)))
+        self.app.migrate()
+        worker_token = self.app.worker_token
+        for server in self.servers:
+            server.start()
+        # Stopped again before the app closes, and so before the database goes.
+        self._stack.callback(self._stop_servers)
+        self._start_scheduler()
+        if self._choices.children:
+            self._start_worker(worker_token)
+
+    def _stop_servers(self) -> None:
+        for server in self.servers:
+            server.stop()
+
+    def _start_scheduler(self) -> None:
+        sweep = timedelta(seconds=self._choices.sweep_seconds)
+        functions = (
+            Scheduled("outbox_relay", outbox_relay, sweep, Function.OUTBOX_RELAY),
+            Scheduled(
+                "dispatcher",
+                dispatcher,
+                timedelta(seconds=self._choices.dispatch_seconds),
+                Function.DISPATCHER,
+            ),
+            Scheduled("reaper", reaper, timedelta(seconds=self._choices.reap_seconds)),
+        )
+        self.scheduler = Scheduler(
+            functions,
+            self.app.state_dsn,
+            schedules=self._choices.schedules,
+            push=self._choices.push,
+        )
+        self._stack.callback(self.scheduler.stop)
+        self.scheduler.start()
+
+    def _start_worker(self, token: str) -> None:
+        worker = Worker(self.app, token, self.app.queue, self._choices)
+        self._stack.callback(worker.stop)
+        worker.start()
+
+
+class Worker:
+    """One wrapper with its children, in a thread of its own."""
+
+    def __init__(
+        self,
+        app: App,
+        token: str,
+        queue: Queue,
+        choices: Choices,
+        *,
+        poll_seconds: float | None = None,
+    ) -> None:
+        self._client = HttpClient(app.settings.internal_address, token)
+        self._pool = app.child_pool(choices.children)
+        settings = WrapperSettings(
+            worker_id=f"{socket.gethostname()[:100]}:{os.getpid()}",
+            poll_seconds=poll_seconds or choices.sweep_seconds,
+            listen_seconds=1.0,
+            stop_grace_seconds=choices.stop_grace_seconds,
+        )
+        self._wrapper = Wrapper(
+            WorkerApi(self._client),
+            self._pool,
+            queue=queue,
+            secrets=app.secrets,
+            logs=AttemptLogs(app.objects),
+            clock=app.clock,
+            settings=settings,
+        )
+        self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
+        self.error: Exception | None = None
+
+    def start(self) -> None:
+        self._pool.warm()
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._wrapper.run()
+        except Exception as error:
+            self.error = error
+            logger.exception("the worker stopped")
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it ended within that time."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._wrapper.stop()
+            self._thread.join()
+        self._pool.close()
+        self._client.close()

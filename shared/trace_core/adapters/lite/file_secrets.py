@@ -1,0 +1,95 @@
+"""Secrets in files that only their owner can read: one file for each org and namespace."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from trace_core.adapters.lite.atomic_files import exclusive_lock, replace_file
+from trace_core.kernel.errors import Invalid, NotFound, TooLarge, Unavailable
+from trace_core.kernel.ids import OrgId
+from trace_core.ports.secret_store import Namespace
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,127}")
+_VALUE_BYTES_MAX = 65_536
+"""What Secrets Manager holds, so that a secret that fits here fits there."""
+
+
+class FileSecretStore:
+    """`SecretStore` in a folder; no value ever enters an error, a log or a repr."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.expanduser().resolve()
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.chmod(0o700)
+
+    def put(self, org_id: OrgId, namespace: Namespace, name: str, value: str) -> None:
+        _check_name(name)
+        size = len(value.encode("utf-8", "surrogatepass"))
+        if size == 0:
+            raise Invalid("A secret has a value.", name=name)
+        if size > _VALUE_BYTES_MAX:
+            raise TooLarge("The secret is over the limit.", name=name, limit=_VALUE_BYTES_MAX)
+        with self._lock():
+            values = self._read(org_id, namespace)
+            values[name] = value
+            self._write(org_id, namespace, values)
+
+    def get(self, org_id: OrgId, namespace: Namespace, name: str) -> str:
+        _check_name(name)
+        value = self._read(org_id, namespace).get(name)
+        if value is None:
+            raise NotFound(name=name)
+        return value
+
+    def names(self, org_id: OrgId, namespace: Namespace) -> list[str]:
+        return sorted(self._read(org_id, namespace))
+
+    def delete(self, org_id: OrgId, namespace: Namespace, name: str) -> None:
+        """Deleting what is not there is no error."""
+        _check_name(name)
+        with self._lock():
+            values = self._read(org_id, namespace)
+            if values.pop(name, None) is not None:
+                self._write(org_id, namespace, values)
+
+    def _lock(self) -> AbstractContextManager[None]:
+        return exclusive_lock(self._folder / ".lock")
+
+    def _file(self, org_id: OrgId, namespace: Namespace) -> Path:
+        return self._folder / f"{org_id}.{Namespace(namespace).value}.json"
+
+    def _read(self, org_id: OrgId, namespace: Namespace) -> dict[str, str]:
+        try:
+            descriptor = os.open(
+                self._file(org_id, namespace), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+            )
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise Unavailable("The secrets cannot be read.") from error
+        with os.fdopen(descriptor, "rb") as file:
+            data = file.read()
+        try:
+            values = json.loads(data)
+        except ValueError:
+            # The original error carries the whole text: cut it off.
+            raise Unavailable("A file of secrets is damaged.") from None
+        if not isinstance(values, dict):
+            raise Unavailable("A file of secrets is damaged.")
+        return values
+
+    def _write(self, org_id: OrgId, namespace: Namespace, values: dict[str, str]) -> None:
+        try:
+            replace_file(self._file(org_id, namespace), json.dumps(values).encode(), mode=0o600)
+        except OSError as error:
+            raise Unavailable("The secrets cannot be written.") from error
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        # Not even the name: it may be a value in the wrong place.
+        raise Invalid("A secret's name has 1 to 128 of a-z, 0-9 and _, and begins with a letter.")

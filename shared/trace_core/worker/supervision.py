@@ -1,0 +1,128 @@
+"""Runs one attempt from secrets to log, wherever the operator runs, and says how it ended."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+from uuid import UUID
+
+from trace_core.dag.catalog import Catalog
+from trace_core.kernel.errors import Rejected, TraceError
+from trace_core.kernel.ids import OrgId
+from trace_core.ports.clock import Clock
+from trace_core.ports.secret_store import Namespace, SecretStore
+from trace_core.worker.attempt import Attempt, Reason, RunControl
+from trace_core.worker.child import Ended, Finished, Work
+from trace_core.worker.client import TaskApi
+from trace_core.worker.execution import emitter, execute, task_environment
+from trace_core.worker.logs import AttemptLogs
+from trace_core.worker.outcome import CANCELED, HANDED_BACK, Outcome, failed, failure
+
+logger = logging.getLogger(__name__)
+
+
+class Execution(Protocol):
+    """Runs an operator: a pool of children, or this process."""
+
+    def run(self, work: Work, control: RunControl) -> Finished: ...
+
+
+class InThisProcess:
+    """For a function that is itself a sandbox of one task at a time."""
+
+    def __init__(self, catalog: Catalog, task_api: TaskApi) -> None:
+        self._catalog = catalog
+        self._task_api = task_api
+
+    def run(self, work: Work, control: RunControl) -> Finished:
+        token = str(work.payload.get("capability_token") or "")
+        with (
+            tempfile.TemporaryDirectory(prefix="trace-task-") as scratch,
+            task_environment(work.env, token, Path(scratch)),
+        ):
+            outcome = execute(
+                work.payload,
+                self._catalog,
+                env=work.env,
+                scratch=Path(scratch),
+                now=work.now,
+                emit=emitter(self._task_api.with_token(token), work.payload),
+                canceled=control.canceled,
+                secrets=work.secrets,
+            )
+        return Finished(Ended.DONE, outcome)
+
+
+class Supervisor:
+    def __init__(
+        self,
+        execution: Execution,
+        *,
+        clock: Clock,
+        secrets: SecretStore | None = None,
+        logs: AttemptLogs | None = None,
+    ) -> None:
+        self._execution = execution
+        self._clock = clock
+        self._secrets = secrets
+        self._logs = logs
+
+    def run(self, attempt: Attempt, control: RunControl) -> Outcome | None:
+        """How the attempt ended; None when its lease is lost and nobody wants to know."""
+        try:
+            work = self._work(attempt)
+        except TraceError as error:
+            retryable = not isinstance(error, Rejected)
+            return failure(type(error).__name__, error.message, retryable)
+        try:
+            finished = self._execution.run(work, control)
+        except Exception as error:
+            # Ours, not the operator's, which ends as `finished`: a full disk, say.
+            logger.exception("%s could not be run", attempt)
+            finished = Finished(Ended.DONE, failed(error))
+        outcome = judge(attempt, control, finished)
+        if outcome is None:
+            return None
+        if self._logs:
+            self._logs.write(attempt, finished.log, outcome)
+        return outcome
+
+    def _work(self, attempt: Attempt) -> Work:
+        slot: Mapping[str, Any] = attempt.payload.get("slot") or {}
+        names: Mapping[str, str] = slot.get("secrets") or {}
+        values = {variable: self._secret(attempt, name) for variable, name in names.items()}
+        token = attempt.payload.get("capability_token")
+        return Work(
+            payload=attempt.payload,
+            now=self._clock.now(),
+            timeout=attempt.timeout,
+            env={**(slot.get("env") or {}), **values},
+            secrets=[each for each in (*values.values(), token) if each],
+        )
+
+    def _secret(self, attempt: Attempt, name: str) -> str:
+        if self._secrets is None:
+            raise Rejected(f"this runtime gives no secrets, and the slot names {name}")
+        return self._secrets.get(OrgId(UUID(attempt.org_id)), Namespace.USER, name)
+
+
+def judge(attempt: Attempt, control: RunControl, finished: Finished) -> Outcome | None:
+    """What a run's end means for its attempt."""
+    if control.reason is Reason.LEASE_LOST:
+        return None
+    if control.reason is Reason.CANCELED:
+        return CANCELED
+    match finished.how:
+        case Ended.DONE if finished.outcome is not None:
+            return finished.outcome
+        case Ended.TIMED_OUT:
+            return failure("TimedOut", f"killed after {attempt.timeout:g} s", retryable=True)
+        case Ended.INTERRUPTED if attempt.is_source:
+            # A slice that did nothing: the next one goes on from the same state.
+            return HANDED_BACK
+        case Ended.INTERRUPTED:
+            return failure("WorkerStopped", "the worker stopped before the end", retryable=True)
+    return failure("ChildDied", finished.reason, retryable=True)

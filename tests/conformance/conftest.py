@@ -1,0 +1,167 @@
+"""The adapters of each port. A new adapter joins its suite by a row in one of these tables."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.conformance.harness import (
+    ClockHarness,
+    ObjectStoreHarness,
+    QueueHarness,
+    SecretStoreHarness,
+    TokenSignerHarness,
+    WakerHarness,
+)
+from tests.manual_clock import ManualClock
+from tests.postgres_server import PostgresServer
+from trace_core.adapters.lite.file_objects import FileObjectStore
+from trace_core.adapters.lite.file_secrets import FileSecretStore
+from trace_core.adapters.lite.key_file import KeyFileSigner
+from trace_core.adapters.lite.notify import NotifyListener, NotifyWaker
+from trace_core.adapters.lite.pgqueue import PgQueue
+from trace_core.adapters.lite.system_clock import SystemClock
+from trace_core.database.state import StateDatabase
+from trace_core.kernel.ids import Ids
+from trace_core.ports.clock import Clock
+from trace_core.ports.waker import Function
+
+Harness = TypeVar("Harness")
+Adapter = Callable[[pytest.FixtureRequest], Iterator[Harness]]
+
+
+def _pgqueue(
+    request: pytest.FixtureRequest, clock: Clock, let_pass: Callable[[timedelta], None]
+) -> Iterator[QueueHarness]:
+    database: StateDatabase = request.getfixturevalue("state_database")
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    ids = Ids(clock.now, random.Random(1).getrandbits)  # noqa: S311
+    queue = PgQueue(database, clock, ids, max_receives=3)
+    yield QueueHarness(
+        queue=queue,
+        name="conformance",
+        max_receives=3,
+        visibility=timedelta(milliseconds=120),
+        let_pass=let_pass,
+        wakes_within=timedelta(milliseconds=700),
+        patience=timedelta(seconds=5),
+        outage=lambda: server.outage(database.dsn),
+    )
+    queue.close()
+
+
+def _pgqueue_on_manual_clock(request: pytest.FixtureRequest) -> Iterator[QueueHarness]:
+    clock = ManualClock()
+
+    def let_pass(by: timedelta) -> None:
+        clock.advance(by)
+
+    yield from _pgqueue(request, clock, let_pass)
+
+
+def _pgqueue_on_system_clock(request: pytest.FixtureRequest) -> Iterator[QueueHarness]:
+    yield from _pgqueue(request, SystemClock(), _sleep)
+
+
+def _file_objects(request: pytest.FixtureRequest) -> Iterator[ObjectStoreHarness]:
+    root: Path = request.getfixturevalue("tmp_path") / "objects"
+
+    def fetch(url: str) -> bytes:
+        parts = urlsplit(url)
+        assert parts.scheme == "file"
+        return Path(unquote(parts.path)).read_bytes()
+
+    yield ObjectStoreHarness(FileObjectStore(root), lambda: FileObjectStore(root), fetch)
+
+
+def _file_secrets(request: pytest.FixtureRequest) -> Iterator[SecretStoreHarness]:
+    folder: Path = request.getfixturevalue("tmp_path") / "secrets"
+    yield SecretStoreHarness(FileSecretStore(folder), lambda: FileSecretStore(folder))
+
+
+def _key_file(request: pytest.FixtureRequest) -> Iterator[TokenSignerHarness]:
+    path: Path = request.getfixturevalue("tmp_path") / "keys" / "task.pem"
+    signer = KeyFileSigner(path)
+    yield TokenSignerHarness(signer, lambda: KeyFileSigner(path), signer.rotate)
+
+
+def _system_clock(_request: pytest.FixtureRequest) -> Iterator[ClockHarness]:
+    yield ClockHarness(SystemClock(), _sleep)
+
+
+def _manual_clock(_request: pytest.FixtureRequest) -> Iterator[ClockHarness]:
+    clock = ManualClock()
+
+    def let_pass(by: timedelta) -> None:
+        clock.advance(by)
+
+    yield ClockHarness(clock, let_pass)
+
+
+def _notify(request: pytest.FixtureRequest) -> Iterator[WakerHarness]:
+    database: StateDatabase = request.getfixturevalue("state_database")
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    listeners = {function: NotifyListener(database.dsn, function) for function in Function}
+    for listener in listeners.values():
+        # A listener reports once that it may have missed something before it was there.
+        assert listener.wait(timedelta(seconds=5))
+    yield WakerHarness(
+        waker=NotifyWaker(database),
+        was_woken=lambda function, timeout: listeners[function].wait(timeout),
+        outage=lambda: server.outage(database.dsn),
+        patience=timedelta(seconds=5),
+    )
+    for listener in listeners.values():
+        listener.close()
+
+
+def _sleep(by: timedelta) -> None:
+    time.sleep(by.total_seconds())
+
+
+QUEUES: dict[str, Adapter[QueueHarness]] = {
+    "pgqueue": _pgqueue_on_manual_clock,
+    "pgqueue_on_system_clock": _pgqueue_on_system_clock,
+}
+OBJECT_STORES: dict[str, Adapter[ObjectStoreHarness]] = {"files": _file_objects}
+SECRET_STORES: dict[str, Adapter[SecretStoreHarness]] = {"files": _file_secrets}
+TOKEN_SIGNERS: dict[str, Adapter[TokenSignerHarness]] = {"key_file": _key_file}
+CLOCKS: dict[str, Adapter[ClockHarness]] = {"system": _system_clock, "manual": _manual_clock}
+WAKERS: dict[str, Adapter[WakerHarness]] = {"notify": _notify}
+
+
+@pytest.fixture(params=QUEUES)
+def queues(request: pytest.FixtureRequest) -> Iterator[QueueHarness]:
+    yield from QUEUES[request.param](request)
+
+
+@pytest.fixture(params=OBJECT_STORES)
+def objects(request: pytest.FixtureRequest) -> Iterator[ObjectStoreHarness]:
+    yield from OBJECT_STORES[request.param](request)
+
+
+@pytest.fixture(params=SECRET_STORES)
+def secret_stores(request: pytest.FixtureRequest) -> Iterator[SecretStoreHarness]:
+    yield from SECRET_STORES[request.param](request)
+
+
+@pytest.fixture(params=TOKEN_SIGNERS)
+def signers(request: pytest.FixtureRequest) -> Iterator[TokenSignerHarness]:
+    yield from TOKEN_SIGNERS[request.param](request)
+
+
+@pytest.fixture(params=CLOCKS)
+def clocks(request: pytest.FixtureRequest) -> Iterator[ClockHarness]:
+    yield from CLOCKS[request.param](request)
+
+
+@pytest.fixture(params=WAKERS)
+def wakers(request: pytest.FixtureRequest) -> Iterator[WakerHarness]:
+    yield from WAKERS[request.param](request)

@@ -1,0 +1,279 @@
+"""Every route through its real handler, on real Postgres, with two orgs that must not meet."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.manual_clock import ManualClock
+from tests.postgres.lite_app import CHAIN, CountingState, Org, events, fence, start_body, stored
+from trace_core import telemetry
+from trace_core.dag.model import Runtime
+from trace_core.http.principal import Kind
+from trace_core.http.routes import ROUTES, Route
+from trace_core.kernel.ids import Ids
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    target = io.StringIO()
+    before = telemetry.write_to(target)
+    yield target
+    telemetry.write_to(before)
+
+
+@pytest.fixture
+def orgs(
+    state_dsn: str, tmp_path: Path, manual_clock: ManualClock, ids: Ids, log: io.StringIO
+) -> Iterator[tuple[Org, Org]]:
+    state = CountingState(state_dsn)
+    yield (
+        Org("alpha", tmp_path, state, manual_clock, ids),
+        Org("beta", tmp_path, state, manual_clock, ids),
+    )
+    state.close()
+
+
+@pytest.fixture
+def alpha(orgs: tuple[Org, Org]) -> Org:
+    orgs[0].deploy()
+    return orgs[0]
+
+
+@pytest.fixture
+def beta(orgs: tuple[Org, Org]) -> Org:
+    orgs[1].deploy()
+    return orgs[1]
+
+
+def test_a_task_travels_from_event_to_completion_through_the_internal_api(alpha: Org) -> None:
+    source = alpha.claim_source()
+    done = alpha.ok(
+        "POST", "/internal/events", {**fence(source), "events": events(source, range(3))}
+    )
+    assert done == {"accepted": 3, "duplicates": 0, "tasks_made": 3}
+    again = alpha.ok(
+        "POST", "/internal/events", {**fence(source), "events": events(source, range(3))}
+    )
+    assert again == {"accepted": 0, "duplicates": 3, "tasks_made": 0}
+
+    first, second, third = alpha.claim(10)
+    assert first["status"] == "Claimed"
+    assert first["task"]["trigger"]["cursor"] == 0
+    assert first["task"]["capability_token"].count(".") == 2
+    beat = alpha.ok("POST", "/internal/heartbeat", fence(first))
+    assert beat["status"] == "Running"
+    assert beat["lease_expires_at"] == first["lease_expires_at"]
+
+    task_id = first["task"]["task_id"]
+    fetched = alpha.ok("GET", f"/internal/task-fetch?task_id={task_id}")
+    assert fetched["status"] == "Running"
+    assert "capability_token" not in fetched["task"]
+
+    body = {**fence(first), "status": "Completed", "events": events(first, [0])}
+    assert alpha.ok("POST", "/internal/task-complete", body)["status"] == "Completed"
+    assert alpha.ok("POST", "/internal/task-complete", body)["status"] == "Completed"
+    changed = {**body, "events": []}
+    status, answer = alpha.call("POST", "/internal/task-complete", changed)
+    assert (status, answer["error"]["code"]) == (409, "OutcomeDiffers")
+
+    batch = {
+        "completions": [
+            {**fence(second), "status": "Failed", "error_code": "E", "error_message": "broke"},
+            {**fence(third), "status": "Completed", "attempt": 9},
+        ]
+    }
+    results = alpha.ok("POST", "/internal/task-complete", batch)["results"]
+    assert results[0]["status"] == "Failed"
+    assert results[1]["error"]["code"] == "StaleAttempt"
+
+
+def test_a_claim_by_id_answers_the_task_or_the_reason(alpha: Org) -> None:
+    source = alpha.claim_source()
+    alpha.make_follow_tasks(source, 0, 2)
+    tasks = alpha.ok("GET", "/v1/tasks?job=follow")["tasks"]
+    ids = [each["task_id"] for each in tasks]
+    body = {"worker_id": "w", "task_id": ids[0]}
+    claimed = alpha.ok("POST", "/internal/task-claim", body)
+    assert (claimed["status"], claimed["attempt"]) == ("Claimed", 1)
+    refused = alpha.ok("POST", "/internal/task-claim", body)
+    assert (refused["status"], refused["reason"]) == ("NotClaimed", "AlreadyRunning")
+    unknown = str(uuid4())
+    several = {"worker_id": "w", "task_ids": [ids[1], ids[1], unknown]}
+    claims = alpha.ok("POST", "/internal/task-claim", several)["claims"]
+    assert [each.get("reason", each["status"]) for each in claims] == ["Claimed", "NotFound"]
+
+
+def test_public_keys_are_given_to_anybody_and_hold_no_private_part(alpha: Org) -> None:
+    keys = alpha.ok("GET", "/internal/jwks/task", token="")["keys"]
+    assert keys
+    assert all("d" not in key and key["kty"] == "EC" for key in keys)
+
+
+def test_a_runner_exchanges_its_start_token_and_works_with_its_capability_token(
+    alpha: Org,
+) -> None:
+    payload = _reserved_lambda(alpha)
+    started = alpha.ok("POST", "/v1/task/start", start_body(payload))
+    again = alpha.ok("POST", "/v1/task/start", start_body(payload))
+    assert again["lease_token"] == started["lease_token"]
+    other = alpha.ok("POST", "/v1/task/start", start_body(payload, "r2"))
+    assert (other["status"], other["reason"]) == ("NotClaimed", "AlreadyRunning")
+    token = started["task"]["capability_token"]
+    assert alpha.ok("POST", "/v1/task/heartbeat", fence(started), token=token)["status"]
+    body = {**fence(started), "events": events(started, [1])}
+    assert alpha.ok("POST", "/v1/task/events", body, token=token)["accepted"] == 1
+    body = {**fence(started), "status": "Completed"}
+    assert alpha.ok("POST", "/v1/task/complete", body, token=token)["status"] == "Completed"
+
+
+def _reserved_lambda(org: Org) -> dict[str, Any]:
+    source = org.claim_source()
+    org.make_follow_tasks(source, 0, 1)
+    follow = org.claim(10)[0]
+    org.ok(
+        "POST",
+        "/internal/task-complete",
+        {**fence(follow), "status": "Completed", "events": events(follow, [0])},
+    )
+    reserved = org.app.claims.reserve(org.org_id, Runtime.LAMBDA, 1)
+    return org.app.payloads.build(reserved)[0]
+
+
+def test_a_capability_token_speaks_for_its_own_attempt_only(alpha: Org) -> None:
+    started = alpha.ok("POST", "/v1/task/start", start_body(_reserved_lambda(alpha)))
+    token = started["task"]["capability_token"]
+    own = fence(started)
+    for name, value in (
+        ("task_id", str(uuid4())),
+        ("attempt", own["attempt"] + 1),
+        ("lease_token", str(uuid4())),
+    ):
+        for path, extra in (
+            ("/v1/task/heartbeat", {}),
+            ("/v1/task/events", {"events": events(started, [1])}),
+            ("/v1/task/complete", {"status": "Completed"}),
+        ):
+            status, answer = alpha.call("POST", path, {**own, **extra, name: value}, token=token)
+            assert (status, answer["error"]["code"]) == (403, "Forbidden")
+
+
+def test_an_expired_capability_token_is_refused(alpha: Org, manual_clock: ManualClock) -> None:
+    started = alpha.ok("POST", "/v1/task/start", start_body(_reserved_lambda(alpha)))
+    token = started["task"]["capability_token"]
+    manual_clock.advance(timedelta(days=2))
+    assert alpha.call("POST", "/v1/task/heartbeat", fence(started), token=token)[0] == 401
+
+
+def test_people_see_and_steer_their_dags_and_tasks(alpha: Org) -> None:
+    assert alpha.deploy()["created"] is False
+    edited = CHAIN.replace("per_slice: 5", "per_slice: 6")
+    status, answer = alpha.call("POST", "/v1/dags", {"text": edited})
+    assert (status, answer["error"]["code"]) == (409, "AlreadyDeployed")
+    status, answer = alpha.call("POST", "/v1/dags", {"text": "version: 1\nnope: 1\n"})
+    assert (status, answer["error"]["code"]) == (422, "DagInvalid")
+    assert answer["error"]["problems"][0]["line"]
+
+    assert [each["name"] for each in alpha.ok("GET", "/v1/dags")["dags"]] == ["chain"]
+    assert alpha.ok("POST", "/v1/dags/chain/pause")["paused"] is True
+    assert alpha.claim(10) == []
+    assert alpha.ok("POST", "/v1/dags/chain/resume")["paused"] is False
+    request = {"request": {"start": 1, "end": 10}}
+    done = alpha.ok("POST", "/v1/dags/chain/jobs/history/trigger", request)
+    assert done["number"] == 1
+
+    source = alpha.claim_source()
+    alpha.make_follow_tasks(source, 0, 2)
+    totals = alpha.ok("GET", "/v1/status")["totals"]
+    assert totals["queued"] >= 2
+    page = alpha.ok("GET", "/v1/tasks?job=follow&limit=1")["tasks"]
+    older = alpha.ok("GET", f"/v1/tasks?job=follow&before={page[0]['task_id']}")["tasks"]
+    assert [each["scope"]["cursor"] for each in page + older] == [1, 0]
+    task_id = page[0]["task_id"]
+    assert alpha.ok("GET", f"/v1/tasks/{task_id}")["waits_for"] == "a worker"
+    assert alpha.ok("POST", f"/v1/tasks/{task_id}/cancel")["status"] == "Canceled"
+    assert alpha.ok("POST", f"/v1/tasks/{task_id}/retry")["status"] == "Queued"
+    assert alpha.call("POST", f"/v1/tasks/{task_id}/retry")[0] == 409
+    assert alpha.ok("GET", f"/v1/tasks/{task_id}/logs") == {"logs": []}
+    for attempt, text in ((1, b"first\n"), (2, b"second \xff\n")):
+        key = f"org/{alpha.org_id}/logs/{task_id}/{attempt}-1.log"
+        alpha.app.objects.create(key, text)
+    logs = alpha.ok("GET", f"/v1/tasks/{task_id}/logs")["logs"]
+    assert [each["text"] for each in logs] == ["first\n", "second \ufffd\n"]
+
+
+def test_ids_of_another_org_answer_404_everywhere(alpha: Org, beta: Org) -> None:
+    source = alpha.claim_source()
+    alpha.make_follow_tasks(source, 0, 1)
+    waiting = alpha.ok("GET", "/v1/tasks?job=follow")["tasks"][0]["task_id"]
+    own = beta.claim_source()
+    before = stored(alpha.app.state)
+    for method, path, body in (
+        ("GET", f"/internal/task-fetch?task_id={waiting}", None),
+        ("POST", "/internal/heartbeat", fence(source)),
+        ("POST", "/internal/events", {**fence(source), "events": events(source, [7])}),
+        ("POST", "/internal/task-complete", {**fence(source), "status": "Failed"}),
+        ("GET", f"/v1/tasks/{waiting}", None),
+        ("GET", f"/v1/tasks/{waiting}/logs", None),
+        ("POST", f"/v1/tasks/{waiting}/cancel", None),
+        ("POST", f"/v1/tasks/{waiting}/retry", None),
+        ("POST", "/v1/dags/other/pause", None),
+        ("POST", "/v1/dags/other/resume", None),
+        ("POST", "/v1/dags/chain/jobs/nope/trigger", {}),
+    ):
+        status, answer = beta.call(method, path, body)
+        assert (status, answer["error"]["code"]) == (404, "NotFound"), path
+    claim = {"worker_id": "w", "task_id": waiting}
+    assert beta.ok("POST", "/internal/task-claim", claim)["reason"] == "NotFound"
+    # Its own task, with an output of the other org.
+    foreign = {**fence(own), "events": events(source, [7])}
+    assert beta.call("POST", "/internal/events", foreign)[0] == 422
+    assert beta.ok("GET", "/v1/tasks?job=follow")["tasks"] == []
+    assert stored(alpha.app.state) == before
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda each: f"{each.method} {each.path}")
+def test_every_route_refuses_every_other_kind_of_token(alpha: Org, beta: Org, route: Route) -> None:
+    started = alpha.ok("POST", "/v1/task/start", start_body(_reserved_lambda(alpha)))
+    tokens = {
+        Kind.USER: alpha.user,
+        Kind.WORKER: alpha.worker,
+        Kind.TASK: started["task"]["capability_token"],
+    }
+    path = route.path.replace("<dag>", "chain").replace("<job>", "history")
+    path = path.replace("<task_id>", started["task"]["task_id"])
+    body: Any = {} if route.method == "POST" else None
+    if route.kind in (Kind.NOBODY, Kind.START):
+        # These look at no header: the keys are public, and the exchange has its token inside.
+        expected = 200 if route.kind is Kind.NOBODY else 422
+        for token in ("", *tokens.values()):
+            assert alpha.call(route.method, path, body, token=token)[0] == expected
+        return
+    before = stored(alpha.app.state)
+    others = [token for kind, token in tokens.items() if kind is not route.kind]
+    if route.kind is Kind.USER:
+        others.append(beta.user)
+    for token in ("", "x", "x.y.z", tokens[route.kind] + "A", tokens[route.kind][:-2], *others):
+        status, answer = alpha.call(route.method, path, body, token=token)
+        assert (status, answer["error"]["code"]) == (401, "Unauthenticated"), token
+    assert stored(alpha.app.state) == before
+
+
+def test_no_token_or_payload_reaches_the_log(alpha: Org, log: io.StringIO) -> None:
+    started = alpha.ok("POST", "/v1/task/start", start_body(_reserved_lambda(alpha)))
+    token = started["task"]["capability_token"]
+    body = {**fence(started), "status": "Failed", "error_message": "a very private sentence"}
+    alpha.ok("POST", "/v1/task/complete", body, token=token)
+    alpha.app.state.close()
+    assert alpha.call("GET", "/v1/status")[0] == 503
+    lines = log.getvalue()
+    assert "The request failed" in lines
+    for secret in (token, alpha.user, alpha.worker, started["lease_token"], "private sentence"):
+        assert secret not in lines
+    assert "SELECT" not in lines

@@ -1,0 +1,1 @@
+"""The real services on real Postgres, under a virtual clock and seeded faults."""

@@ -1,0 +1,165 @@
+"""The database of one simulating process: deployed once, reset before each schedule."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg import Connection
+
+from tests.manual_clock import START, ManualClock
+from tests.simulation.shapes import SHAPES, catalog
+from trace_core.database.sql import Statements
+from trace_core.database.state import Params, Row, StateDatabase, Transaction
+from trace_core.deploy.service import Deploys
+from trace_core.identity.orgs import Orgs
+from trace_core.kernel.crash_points import CrashPoints
+from trace_core.kernel.errors import Unavailable
+from trace_core.kernel.ids import Ids, OrgId
+from trace_core.ports.waker import Function
+
+SQL = Statements("tests.simulation", "simulation.sql")
+_VACUUM_EVERY = 40
+"""Schedules; rows of earlier ones slow every scan of a working table."""
+
+
+class Watched(Transaction):
+    """A transaction with a point before each statement after the first: here others may step in."""
+
+    def __init__(self, connection: Connection[Row], between: Callable[[], None]) -> None:
+        super().__init__(connection)
+        self._between = between
+        self._begun = False
+
+    def _point(self) -> None:
+        if self._begun:
+            self._between()
+        self._begun = True
+
+    def all(self, sql: str, params: Params) -> list[Row]:
+        self._point()
+        return super().all(sql, params)
+
+    def one(self, sql: str, params: Params) -> Row | None:
+        self._point()
+        return super().one(sql, params)
+
+    def run(self, sql: str, params: Params) -> int:
+        self._point()
+        return super().run(sql, params)
+
+
+class SimulatedState(StateDatabase):
+    """The real state database on two connections: one for the actor whose turn it is, one for
+    the actor that steps in while the first stands inside a transaction."""
+
+    def __init__(self, dsn: str) -> None:
+        super().__init__(dsn, size=1)
+        self._second = StateDatabase(dsn, size=1)
+        self._stack = ExitStack()
+        first = self._stack.enter_context(super().connection())
+        self._held = (first, self._stack.enter_context(self._second.connection()))
+        # Single-threaded: who steps in cannot wait for a lock, it fails and tries again later.
+        self._held[1].execute("SET lock_timeout = '2ms'")
+        self.depth = 0
+        self.between: Callable[[], None] = _nothing
+
+    def attach(self, crash_points: CrashPoints, between: Callable[[], None]) -> None:
+        self.crash_points, self.between, self.depth = crash_points, between, 0
+
+    def close(self) -> None:
+        self._stack.close()
+        self._second.close()
+        super().close()
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection[Row]]:
+        try:
+            yield self._held[self.depth]
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise Unavailable("The state database does not answer.") from error
+
+    @contextmanager
+    def transaction(self, name: str) -> Iterator[Transaction]:
+        with super().transaction(name):
+            yield Watched(self._held[self.depth], self.between)
+
+    def look(self, name: str) -> list[Row]:
+        """A read of the oracle, which sees what is committed: never of the paused transaction."""
+        return self._held[0].execute(SQL[name], binary=True).fetchall()
+
+
+def _nothing() -> None:
+    """Nobody steps in."""
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    job_id: UUID
+    org_id: OrgId
+    dag: str
+    name: str
+    activation: str
+    runtime: str
+    operator: str
+    source_kind: str | None
+    max_attempts: int
+    timeout_seconds: int
+    pool_id: UUID | None
+    capacity_ids: tuple[UUID, ...]
+    priority: int
+    datasets: tuple[UUID, ...]
+    versions: tuple[UUID, ...]
+    triggers: tuple[UUID, ...]
+
+
+class _NoWaker:
+    def wake(self, function: Function) -> None:
+        """Nobody listens while the definitions are deployed."""
+
+
+class Definitions:
+    """What does not change from schedule to schedule."""
+
+    def __init__(self, state: SimulatedState, orgs: dict[tuple[str, int], OrgId]) -> None:
+        self.state = state
+        self.orgs = orgs
+        rows = state.look("jobs")
+        self.jobs = {
+            row.job_id: JobFacts(**{name: _frozen(getattr(row, name)) for name in row._fields})
+            for row in rows
+        }
+        self.limits = {row.capacity_id: row.max_running for row in state.look("capacities")}
+        self.payload_jobs: dict[UUID, Any] = {}
+        self._resets = 0
+
+    def reset(self, orgs: Sequence[OrgId]) -> None:
+        with self.state.connection() as connection:
+            if self._resets % _VACUUM_EVERY == 0:
+                connection.execute(SQL["vacuum"], prepare=False)
+            connection.execute(SQL["reset"], {"orgs": list(orgs)})
+        self._resets += 1
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def deploy_shapes(dsn: str) -> Definitions:
+    """Every shape in two orgs of its own, with the same ids in every process and run."""
+    state = SimulatedState(dsn)
+    clock = ManualClock(START)
+    ids = Ids(clock.now, random.Random(0).getrandbits)  # noqa: S311
+    orgs: dict[tuple[str, int], OrgId] = {}
+    for shape, text in SHAPES.items():
+        for number in (0, 1):
+            org = orgs[shape, number] = Orgs(state, clock, ids).ensure_org(f"{shape}-{number}")
+            Deploys(state, clock, ids, _NoWaker(), catalog()).deploy(org, text, f"{shape}.yaml")
+    with state.connection() as connection:
+        connection.execute(SQL["keep_definitions"].encode(), prepare=False)
+    return Definitions(state, orgs)

@@ -1,0 +1,128 @@
+"""The real services, as one process of the platform holds them: with a clock that may be wrong."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from tests.simulation.database import Definitions
+from tests.simulation.faults import Faults
+from tests.simulation.outside import SimulatedQueue, SimulatedRuntime, SimulatedWaker
+from tests.simulation.shapes import catalog
+from trace_core.dag.model import Runtime
+from trace_core.dispatcher.control import Control
+from trace_core.dispatcher.service import Dispatcher
+from trace_core.deploy.service import Deploys
+from trace_core.kernel.ids import Ids, OrgId
+from trace_core.outbox.relay import Relay, Send, send_wakeups
+from trace_core.outbox.store import Outbox, OutboxRow
+from trace_core.tasks.admin import TaskAdmin
+from trace_core.tasks.claim import Claimed, Claims
+from trace_core.tasks.complete import Completions
+from trace_core.tasks.events import EventAcceptance
+from trace_core.tasks.invoke import invoke_ready
+from trace_core.tasks.leases import Leases
+from trace_core.tasks.payload import Payloads
+from trace_core.tasks.reaper import Reaper
+
+CATALOG = catalog()
+
+
+class OrderedClaims(Claims):
+    """A claim's rows come in the order of a table's pages, which no seed determines."""
+
+    def claim(self, org_id: OrgId, runtime: Runtime, limit: int, worker_id: str) -> list[Claimed]:
+        return sorted(super().claim(org_id, runtime, limit, worker_id), key=_task_id)
+
+    def reserve(self, org_id: OrgId, runtime: Runtime, limit: int) -> list[Claimed]:
+        return sorted(super().reserve(org_id, runtime, limit), key=_task_id)
+
+
+def _task_id(claim: Claimed) -> UUID:
+    return claim.task_id
+
+
+class OrderedOutbox(Outbox):
+    def take_due(self, now: datetime, limit: int) -> list[OutboxRow]:
+        # Ids of one host are permuted by the database; target and tasks are not.
+        return sorted(
+            super().take_due(now, limit), key=lambda row: (row.org_id, row.target, row.task_ids)
+        )
+
+
+class RememberingPayloads(Payloads):
+    """What does not change while a job exists is read once for each process."""
+
+    def __init__(self, *arguments: Any, jobs: dict[UUID, Any]) -> None:
+        super().__init__(*arguments)
+        self._jobs = jobs
+
+
+class SkewedClock:
+    def __init__(self, now: Callable[[], datetime], skew: timedelta) -> None:
+        self._now, self._skew = now, skew
+
+    def now(self) -> datetime:
+        return self._now() + self._skew
+
+
+class Host:
+    """One process of the platform."""
+
+    def __init__(
+        self,
+        name: str,
+        definitions: Definitions,
+        rng: random.Random,
+        clock: SkewedClock,
+        faults: Faults,
+        waker: SimulatedWaker,
+    ) -> None:
+        self.name = name
+        self.clock = clock
+        self._faults = faults
+        state = definitions.state
+        ids = Ids(clock.now, rng.getrandbits)
+        self.claims = OrderedClaims(state, clock, ids)
+        self.completions = Completions(state, clock, ids, waker, rng.random)
+        self.events = EventAcceptance(state, clock, ids, waker)
+        self.leases = Leases(state, clock)
+        self.reaper = Reaper(state, clock, ids, waker, rng.random)
+        self.admin = TaskAdmin(state, clock, ids, waker)
+        self.deploys = Deploys(state, clock, ids, waker, CATALOG)
+        self.payloads = RememberingPayloads(
+            state, clock, lambda _request: "token", jobs=definitions.payload_jobs
+        )
+        self.outbox = OrderedOutbox(state, rng.random)
+        control = Control(
+            state, clock, self.claims, self.completions, self.payloads, CATALOG
+        )
+        self.dispatcher = Dispatcher(state, clock, ids, waker, control)
+
+    def relay(
+        self,
+        queue: SimulatedQueue,
+        runtime: SimulatedRuntime,
+        wake_dispatcher: Callable[[], None],
+    ) -> Relay:
+        def to_workers(org_id: OrgId, rows: Any) -> None:
+            send_wakeups(queue, queue_name(org_id))(org_id, rows)
+
+        def to_dispatcher(_org_id: OrgId, _rows: Any) -> None:
+            wake_dispatcher()
+
+        sends: Mapping[str, Send] = {
+            "worker": to_workers,
+            "dispatcher": to_dispatcher,
+            "lambda": invoke_ready(
+                self.claims, self.payloads, runtime, crash_points=self._faults.point
+            ),
+        }
+        return Relay(self.outbox, self.clock, sends, crash_points=self._faults.point)
+
+
+def queue_name(org_id: OrgId) -> str:
+    return f"worker-{org_id}"

@@ -1,0 +1,339 @@
+"""Runs of tasks: what a worker or a lambda does with a lease, well or badly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+from tests.simulation.database import JobFacts
+from tests.simulation.faults import Crash
+from tests.simulation.hosts import Host
+from trace_core.kernel.errors import TraceError, Unavailable
+from trace_core.kernel.ids import OrgId
+from trace_core.tasks.api import Completion, EventIn, EventsRequest, OutputIn, StartRequest
+from trace_core.tasks.api import StateEntry
+from trace_core.tasks.claim import Claimed
+from trace_core.tasks.model import Scope
+
+if TYPE_CHECKING:
+    from tests.simulation.actors import Worker
+    from tests.simulation.world import World
+
+Answer = TypeVar("Answer")
+_SLICE_RESTS_FOR_GOOD = 80_000.0
+
+
+class Lost(Exception):
+    """The call got no answer: whether it was done is not known."""
+
+
+class Run:
+    """One lease in somebody's hands, until it is reported or forgotten."""
+
+    def __init__(
+        self, world: World, org_id: OrgId, claim: Claimed, worker: Worker | None = None
+    ) -> None:
+        self.world, self.org_id, self.claim, self.worker = world, org_id, claim, worker
+        self.job: JobFacts = world.definitions.jobs[claim.job_id]
+        self.name = f"run {world.name(claim.task_id)}/{claim.attempt}.{claim.lease_sequence}"
+        self.dead = False
+        self.body: Completion | None = None
+        self._ends_at = 0.0
+        self._plan = "complete"
+        self.is_source = self.job.activation == "source"
+        self._state: list[StateEntry] | None = None
+
+    def crashed(self) -> None:
+        """Calls catch this themselves; nothing else of a run passes a named point."""
+
+    unavailable = crashed
+
+    def call(self, what: Callable[[Host], Answer]) -> Answer:
+        """A call to either API host. A host that dies under it is a lost answer."""
+        self.world.interleaved = False
+        try:
+            return what(self.world.any_host())
+        except (Crash, Unavailable) as error:
+            raise Lost(str(error)) from None
+
+    # Plans ---------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        rng, faults = self.world.rng, self.world.faults
+        duration = rng.uniform(0.3, 12)
+        if faults.happens("run_dead", 0.04):
+            self.abandoned(for_good=True)
+            return
+        if faults.happens("run_stalled", 0.06):
+            duration = rng.uniform(110, 420)
+        elif faults.happens("run_timed_out", 0.02):
+            # Alive all the time, and longer than its job allows.
+            duration = self.job.timeout_seconds + rng.uniform(1, 60)
+            self._heartbeat_later()
+        elif faults.happens("run_failed", 0.12):
+            self._plan = "fail"
+        elif faults.happens("run_failed_for_good", 0.04):
+            self._plan = "fail_for_good"
+        elif rng.random() < 0.2:
+            duration = rng.uniform(35, 100)
+            self._heartbeat_later()
+        self._ends_at = self.world.seconds + duration
+        if self._plan == "complete" and not self.is_source and rng.random() < 0.3:
+            self._later(duration * rng.random(), "emits", self._emit)
+        self._later(duration, "reports", self._report)
+
+    def _later(self, wait: float, label: str, act: Callable[[], object]) -> None:
+        self.world.later(wait, self, label, act)  # type: ignore[arg-type]
+
+    def abandoned(self, *, for_good: bool = False) -> None:
+        """The process is gone, or cut off: then it comes back as a zombie."""
+        rng = self.world.rng
+        if not for_good and not self.dead and rng.random() < 0.35:
+            self.worker = None
+            self._later(rng.uniform(30, 300), "is back", self._report)
+            return
+        self.dead = True
+        if self.worker is not None and for_good:
+            self.worker.finished(self)
+
+    # Heartbeats and events -----------------------------------------------------------------------
+
+    def _heartbeat_later(self) -> None:
+        self._later(30.0, "heartbeats", self._heartbeat)
+
+    def _heartbeat(self) -> str | None:
+        if self.dead or self.body is not None:
+            return None
+        if self.world.seconds + 5 < self._ends_at:
+            self._heartbeat_later()
+        expected = self.world.oracle.expect_heartbeat(self.claim)
+        try:
+            status = self.call(lambda host: host.leases.heartbeat(self.org_id, self.claim.fence))
+            answer = str(status.status)
+        except Lost:
+            return "lost"
+        except TraceError as error:
+            answer = error.code
+        self.world.oracle.check_answer(f"{self.name} heartbeat", expected, answer)
+        return answer
+
+    def _events(self) -> list[EventIn]:
+        trigger = self.claim.trigger
+        scope = trigger.scope if trigger else Scope()
+        revision = trigger.revision if trigger else 0
+        return [self._event(index, scope, revision) for index in range(len(self.job.datasets))]
+
+    def _event(self, index: int, scope: Scope, revision: int) -> EventIn:
+        return EventIn(
+            dataset_uuid=self.job.datasets[index],
+            dataset_version=self.job.versions[index],
+            revision=revision,
+            **scope.fields(),  # type: ignore[arg-type]
+        )
+
+    def _emit(self) -> str | None:
+        if self.dead or self.body is not None:
+            return None
+        events = self._events()[:1]
+        org = self.org_id
+        if self.world.rng.random() < 0.1:
+            org = self.world.foreign_org
+            self.world.faults.kinds["foreign_call"] += 1
+        expected = self.world.oracle.expect_emit(self.claim, foreign=org != self.org_id)
+        request = EventsRequest(**_fence(self.claim), events=events)
+        try:
+            self.call(lambda host: host.events.accept(org, request))
+            answer = "Accepted"
+        except Lost:
+            self.world.oracle.announced(self.claim.task_id, events, "unknown")
+            return "lost"
+        except TraceError as error:
+            answer = error.code
+        self.world.oracle.check_answer(f"{self.name} emit", expected, answer)
+        verdict = "accepted" if answer == "Accepted" else "refused"
+        self.world.oracle.announced(self.claim.task_id, events, verdict)
+        return answer
+
+    # Reports -------------------------------------------------------------------------------------
+
+    def _report(self) -> str | None:
+        if self.dead:
+            return None
+        if self.body is None:
+            try:
+                self.body = self._make_body()
+            except Lost:
+                self._later(2.0, "reports", self._report)
+                return "lost its payload"
+        batch = [self, *self._companions()]
+        self.world.interleaved = False
+        expected = [self.world.oracle.expect_completion(run.body, self.org_id) for run in batch]
+        bodies = [run.body for run in batch]
+        try:
+            results = self.call(lambda host: host.completions.complete(self.org_id, bodies))
+        except Lost:
+            for run in batch:
+                self.world.oracle.completion_unknown(run.body)
+                run._later(self.world.rng.uniform(1, 20), "reports again", run._report)
+            return f"{self._plan} lost"
+        answers = []
+        for run, expectation, result in zip(batch, expected, results, strict=True):
+            answer = self.world.oracle.completed(run.body, expectation, result)
+            run._reported(answer)
+            answers.append(f"{run.name[4:]} {answer}")
+        return f"{self._plan}: {', '.join(answers)}"
+
+    def _companions(self) -> list[Run]:
+        """Others of the same worker that are done at the same time go in the same call."""
+        if self.worker is None or self.world.rng.random() > 0.35:
+            return []
+        found = []
+        for run in self.worker.runs:
+            near = 0 < run._ends_at - self.world.seconds < 15
+            if run is not self and near and run.body is None and not run.dead:
+                try:
+                    run.body = run._make_body()
+                except Lost:
+                    continue
+                found.append(run)
+        return found
+
+    def _reported(self, answer: str) -> None:
+        self.dead = True
+        if self.worker is not None:
+            self.worker.finished(self)
+        rng, faults, wait = self.world.rng, self.world.faults, self.world.rng.uniform(0.5, 60)
+        if faults.happens("completion_repeated", 0.06):
+            self._later(wait, "repeats", lambda: self._repeat(self.body))
+        if faults.happens("completion_other_body", 0.05):
+            other = Completion(**_fence(self.claim), status="Failed", error_code="Other")
+            self._later(wait, "contradicts itself", lambda: self._repeat(other))
+        if faults.happens("stale_report", 0.04):
+            fence = _fence(self.claim) | {"lease_token": UUID(int=rng.getrandbits(128))}
+            stale = Completion(**fence, status="Completed")
+            self._later(wait, "guesses a token", lambda: self._repeat(stale))
+        if faults.happens("foreign_call", 0.04):
+            self._later(wait, "is taken over", self._report_from_abroad)
+
+    def _repeat(self, body: Completion) -> str:
+        expected = self.world.oracle.expect_completion(body, self.org_id)
+        try:
+            [result] = self.call(lambda host: host.completions.complete(self.org_id, [body]))
+        except Lost:
+            self.world.oracle.completion_unknown(body)
+            return "lost"
+        return self.world.oracle.completed(body, expected, result)
+
+    def _report_from_abroad(self) -> str:
+        body = Completion(**_fence(self.claim), status="Completed")
+        org = self.world.foreign_org
+        expected = self.world.oracle.expect_completion(body, org)
+        try:
+            [result] = self.call(lambda host: host.completions.complete(org, [body]))
+        except Lost:
+            return "lost"
+        return self.world.oracle.completed(body, expected, result)
+
+    def _make_body(self) -> Completion:
+        rng = self.world.rng
+        fence: dict[str, Any] = _fence(self.claim)
+        if self.world.oracle.is_canceled(self.claim) and rng.random() < 0.8:
+            return Completion(**fence, status="Canceled")
+        if self._plan != "complete":
+            retryable = self._plan == "fail" or self.is_source
+            return Completion(**fence, status="Failed", error_code="Made", retryable=retryable)
+        if self.is_source:
+            return self._slice(fence)
+        events = self._events()
+        outputs = []
+        if rng.random() < 0.4:
+            outputs = [
+                OutputIn(output_index=index, location="s3://made/up", row_count=1,
+                         **event.model_dump(exclude={"revision"}))
+                for index, event in enumerate(events)
+            ]  # fmt: skip
+        return Completion(**fence, status="Completed", events=events, outputs=outputs)
+
+    def _slice(self, fence: dict[str, Any]) -> Completion:
+        """The next cursors, from where the state of the last slice ended."""
+        world, rng = self.world, self.world.rng
+        payload = self.call(lambda host: host.payloads.build([self.claim])[0])
+        rows = {row["key"]: row for row in payload["state"]}
+        row = rows.get("at", {"revision": 0, "value": {"next": 0, "rewrites": 0}})
+        world.oracle.state_seen(self.claim, row["value"])
+        value = dict(row["value"])
+        if world.draining or world.oracle.tasks >= 90:
+            return Completion(
+                **fence, status="Yielded", resume_after_seconds=_SLICE_RESTS_FOR_GOOD
+            )
+        scopes = [(value["next"] + i, 0) for i in range(rng.randrange(1, 4))]
+        if value["next"] and world.faults.happens("event_repeated", 0.2):
+            scopes.append((rng.randrange(value["next"]), 0))
+        if value["next"] and world.faults.happens("event_rewritten", 0.2):
+            value["rewrites"] += 1
+            scopes.append((rng.randrange(value["next"]), value["rewrites"]))
+        value["next"] = max(cursor for cursor, _ in scopes) + 1
+        value["next"] = max(value["next"], row["value"]["next"] + 1)
+        return Completion(
+            **fence,
+            status="Yielded",
+            events=[
+                self._event(index, Scope(cursor=cursor), revision)
+                for index in range(len(self.job.datasets))
+                for cursor, revision in scopes
+            ],
+            state=[StateEntry(key="at", revision=row["revision"], value=value)],
+            resume_after_seconds=rng.choice((0, 2, 10)),
+        )
+
+
+def _fence(claim: Claimed) -> dict[str, Any]:
+    fence = claim.fence
+    return {
+        "task_id": fence.task_id, "attempt": fence.attempt, "lease_token": fence.lease_token,
+    }  # fmt: skip
+
+
+class LambdaRun:
+    """An invoke: it must exchange its start token before it may work."""
+
+    def __init__(
+        self, world: World, org_id: OrgId, payload: Mapping[str, Any], *, dies: bool
+    ) -> None:
+        self.world, self.org_id, self._dies = world, org_id, dies
+        self._task_id = UUID(payload["task_id"])
+        self._runner_id = f"runner-{world.rng.getrandbits(48):x}"
+        self.name = f"invoke {world.name(self._task_id)}"
+        self._request = StartRequest(
+            task_id=self._task_id,
+            start_token=UUID(payload["start_token"]),
+            runner_id=self._runner_id,
+        )
+        self._got: tuple[int, UUID | None] | None = None
+
+    def crashed(self) -> None:
+        """The API host died under the exchange: the runner asks again."""
+        self.world.oracle.exchange_lost(self._request)
+        self.begin_in(self.world.rng.uniform(0.5, 5))
+
+    unavailable = crashed
+
+    def begin_in(self, wait: float) -> None:
+        self.world.later(wait, self, "exchanges", self._exchange)  # type: ignore[arg-type]
+
+    def _exchange(self) -> str | None:
+        world = self.world
+        if self._dies:
+            return "died before its exchange"
+        world.interleaved = False
+        expected = world.oracle.expect_start(self._request)
+        answer = world.any_host().claims.start(self._request)
+        world.oracle.started(self._request, expected, answer)
+        if not isinstance(answer, Claimed):
+            return str(answer.reason)
+        if world.faults.happens("exchange_reply_lost", 0.1):
+            self.begin_in(world.rng.uniform(0.5, 10))
+            return "reply lost"
+        Run(world, self.org_id, answer).start()
+        return f"started {answer.attempt}.{answer.lease_sequence}"

@@ -1,0 +1,153 @@
+-- name: keep_definitions
+-- What a fresh deploy leaves in the working set: put back before each schedule. Statistics that
+-- change in the middle would change plans, and with them the order of rows.
+CREATE SCHEMA simulation;
+CREATE TABLE simulation.tasks AS SELECT * FROM tasks;
+CREATE TABLE simulation.ready AS SELECT * FROM ready;
+CREATE TABLE simulation.delayed AS SELECT * FROM delayed;
+CREATE TABLE simulation.outbox AS SELECT * FROM outbox;
+CREATE FUNCTION simulation.reset(orgs uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM ready;
+    DELETE FROM delayed;
+    DELETE FROM leases;
+    DELETE FROM outbox;
+    DELETE FROM tasks_202601;
+    DELETE FROM attempts_202601;
+    DELETE FROM task_inputs_202601;
+    DELETE FROM task_outputs_202601;
+    DELETE FROM events_202601;
+    DELETE FROM operator_state;
+    DELETE FROM triggers;
+    UPDATE slots SET task_id = NULL WHERE task_id IS NOT NULL;
+    UPDATE dags SET paused_at = NULL WHERE paused_at IS NOT NULL;
+    UPDATE capacities
+       SET running = 0, running_backfill = 0, hour_started_at = NULL, starts_this_hour = 0
+     WHERE running <> 0 OR running_backfill <> 0 OR starts_this_hour <> 0;
+    INSERT INTO tasks SELECT * FROM simulation.tasks t WHERE t.org_id = ANY (orgs);
+    INSERT INTO ready
+    SELECT r.* FROM simulation.ready r JOIN jobs j USING (job_id) WHERE j.org_id = ANY (orgs);
+    INSERT INTO delayed
+    SELECT d.* FROM simulation.delayed d JOIN jobs j USING (job_id) WHERE j.org_id = ANY (orgs);
+    INSERT INTO outbox SELECT o.* FROM simulation.outbox o WHERE o.org_id = ANY (orgs);
+END $$;
+DO $$
+DECLARE name text;
+BEGIN
+    FOR name IN SELECT c.oid::regclass::text FROM pg_class c
+                 WHERE c.relkind = 'r' AND c.relnamespace IN ('public'::regnamespace,
+                                                              'simulation'::regnamespace)
+    LOOP
+        EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = false)', name);
+    END LOOP;
+END $$
+
+-- name: reset
+-- Back to the moment after the deploys of these orgs.
+SELECT simulation.reset(%(orgs)s::uuid[])
+
+-- name: jobs
+-- Every job with what the oracle must know of it.
+SELECT j.job_id, j.org_id, d.name AS dag, j.name, j.activation, j.runtime, j.operator,
+       j.source_kind, j.max_attempts, j.timeout_seconds, j.pool_id, j.capacity_ids, j.priority,
+       ARRAY(SELECT v.dataset_uuid FROM dataset_versions v WHERE v.job_id = j.job_id
+              ORDER BY v.output_index) AS datasets,
+       ARRAY(SELECT v.dataset_version FROM dataset_versions v WHERE v.job_id = j.job_id
+              ORDER BY v.output_index) AS versions,
+       ARRAY(SELECT v.dataset_version FROM edges e
+               JOIN dataset_versions v ON v.dataset_uuid = e.dataset_uuid
+              WHERE e.job_id = j.job_id AND e.triggers) AS triggers
+  FROM jobs j
+  JOIN dags d ON d.dag_id = j.dag_id
+ ORDER BY j.job_id
+
+-- name: capacities
+-- The limit of every counter, and the slots of each pool.
+SELECT c.capacity_id, c.max_running FROM capacities c
+
+-- name: observe
+-- Who holds what, what the counters say, and which work could be claimed while no wake-up for it
+-- is in the outbox.
+SELECT json_build_array(
+    (SELECT json_agg(json_build_array(l.task_id, l.job_id, l.attempt, l.lease_sequence,
+                                      l.lease_token, l.started_at IS NOT NULL,
+                                      l.canceled_at IS NOT NULL,
+                                      extract(epoch FROM l.lease_expires_at), l.slot_id, l.metered,
+                                      l.priority))
+       FROM leases l),
+    (SELECT json_agg(json_build_array(s.slot_id, s.task_id)) FROM slots s
+      WHERE s.task_id IS NOT NULL),
+    (SELECT json_agg(json_build_array(c.capacity_id, c.running, c.running_backfill))
+       FROM capacities c WHERE c.running <> 0 OR c.running_backfill <> 0),
+    (SELECT json_agg(json_build_array(k.task_id, k.job_id, k.priority))
+       FROM (SELECT task_id, job_id, priority FROM ready WHERE keeps_capacity
+             UNION ALL
+             SELECT task_id, job_id, priority FROM delayed WHERE keeps_capacity) k),
+    (SELECT json_agg(json_build_array(w.org_id, w.runtime, w.ready_at))
+       FROM (SELECT j.org_id, j.runtime, extract(epoch FROM min(r.ready_at)) AS ready_at
+               FROM ready r
+               JOIN jobs j ON j.job_id = r.job_id
+               JOIN dags d ON d.dag_id = j.dag_id AND d.paused_at IS NULL
+              WHERE r.keeps_capacity OR NOT EXISTS (
+                    SELECT FROM capacities c
+                     WHERE c.capacity_id = ANY (j.capacity_ids)
+                       AND (c.running >= c.max_running
+                            OR r.priority = 1 AND c.running_backfill >= c.max_running
+                               - least(c.reserved_for_live, greatest(c.max_running - 1, 0))))
+              GROUP BY j.org_id, j.runtime) w
+      WHERE NOT EXISTS (SELECT FROM outbox o
+                         WHERE o.org_id = w.org_id AND o.target = w.runtime
+                           AND o.status = 'Pending'))) AS seen
+
+-- name: misplaced
+-- Tasks that are not in exactly one place.
+SELECT p.task_id, array_agg(p.place ORDER BY p.place) AS places
+  FROM (SELECT t.task_id, 'none' AS place FROM tasks_202601 t
+         WHERE NOT EXISTS (SELECT FROM ready r WHERE r.job_id = t.job_id
+                              AND r.priority = t.priority AND r.task_id = t.task_id)
+           AND NOT EXISTS (SELECT FROM delayed d WHERE d.task_id = t.task_id)
+           AND NOT EXISTS (SELECT FROM leases l WHERE l.task_id = t.task_id)
+           AND NOT EXISTS (SELECT FROM attempts_202601 a WHERE a.task_id = t.task_id AND a.final)
+        UNION ALL
+        SELECT task_id, 'ready' FROM ready
+        UNION ALL
+        SELECT task_id, 'delayed' FROM delayed
+        UNION ALL
+        SELECT task_id, 'leased' FROM leases
+        UNION ALL
+        SELECT task_id, 'ended' FROM attempts_202601 WHERE final) p
+ GROUP BY p.task_id
+HAVING count(*) > 1 OR min(p.place) = 'none'
+
+-- name: next_due
+-- When something will happen by itself, and whether anything is left to do at all.
+SELECT least((SELECT min(due_at) FROM delayed), (SELECT min(lease_expires_at) FROM leases),
+             (SELECT min(deadline_at) FROM leases), (SELECT min(available_at) FROM outbox
+                                                      WHERE status = 'Pending'),
+             (SELECT min(ready_at) + interval '60 seconds' FROM ready)) AS due_at,
+       (SELECT count(*) FROM ready) + (SELECT count(*) FROM leases) + (SELECT count(*) FROM outbox)
+       + (SELECT count(*) FROM delayed d JOIN jobs j ON j.job_id = d.job_id
+           WHERE j.activation <> 'source' OR d.failures > 0)
+       + (SELECT count(*) FROM triggers WHERE taken_at IS NULL) AS open
+
+-- name: all_tasks
+SELECT * FROM tasks_202601 ORDER BY task_id
+
+-- name: all_events
+SELECT * FROM events_202601 ORDER BY event_id
+
+-- name: all_attempts
+SELECT * FROM attempts_202601 ORDER BY task_id, attempt
+
+-- name: all_outputs
+SELECT * FROM task_outputs_202601 ORDER BY task_id, attempt, output_index, scope
+
+-- name: all_state
+SELECT * FROM operator_state ORDER BY job_id, key
+
+-- name: all_outbox
+SELECT * FROM outbox ORDER BY outbox_id
+
+-- name: vacuum
+VACUUM ready, delayed, leases, outbox, tasks_202601, attempts_202601, task_inputs_202601,
+       task_outputs_202601, events_202601, operator_state, triggers, slots, capacities, dags
