@@ -45,29 +45,24 @@ def dev(
     other = home.running()
     if other is not None:
         raise AlreadyRunning(f"trace dev already runs in {home.folder} (process {other['pid']}).")
-    with ExitStack() as stack:
-        stop = stack.enter_context(until_interrupted())
-        stack.enter_context(_logs_in(home.log_file))
+    with until_interrupted() as stop, _logs_in(home.log_file):
         say("Starting Trace …")
-        platform = Platform(settings, Choices(children=children))
-        stack.callback(_stopped)
-        stack.enter_context(platform)
-        urls = {server.name: server.url for server in platform.servers}
-        home.write_running({"urls": urls})
-        stack.callback(home.remove_running)
-        for name, url in urls.items():
-            say(f"  {name:<13} {url}")
-        say(f"  {'home':<13} {home.folder}")
-        api = LocalTransport(platform.app)
-        for file in deploy or []:
-            say(deployed_line(deploy_file(api, file)))
-        hint("Ctrl-C stops everything. In another terminal: trace status")
-        _watch(api, stop)
-        say("Stopping …")
-
-
-def _stopped() -> None:
-    say("Stopped.")
+        with Platform(settings, Choices(children=children)) as platform:
+            urls = {server.name: server.url for server in platform.servers}
+            home.write_running({"urls": urls})
+            try:
+                for name, url in urls.items():
+                    say(f"  {name:<13} {url}")
+                say(f"  {'home':<13} {home.folder}")
+                api = LocalTransport(platform.app)
+                for file in deploy or []:
+                    say(deployed_line(deploy_file(api, file)))
+                hint("Ctrl-C stops everything. In another terminal: trace status")
+                _watch(api, stop)
+                say("Stopping …")
+            finally:
+                home.remove_running()
+        say("Stopped.")
 
 
 def _watch(api: LocalTransport, stop: threading.Event) -> None:
@@ -118,8 +113,7 @@ def _logs_in(path: Path) -> ExitStack:
     """Send log lines to a file as long as the terminal shows the status."""
     stack = ExitStack()
     file = stack.enter_context(path.open("a", encoding="utf-8"))
-    before = telemetry.write_to(file)
-    stack.callback(telemetry.write_to, before)
+    stack.enter_context(telemetry.redirected(file))
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.getLogger("trace_core").addHandler(handler)

@@ -57,7 +57,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     out = Console(highlight=False, width=_WIDE)
     found = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for index, name in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[index], int | None) for row in rows)
+        cells = {type(row[index]) for row in rows} - {type(None)}
+        numeric = cells == {int}
         found.add_column(name, justify="right" if numeric else "left", no_wrap=True)
     for row in rows:
         found.add_row(*(_cell(value) for value in row))

@@ -91,8 +91,7 @@ def local_app() -> Iterator[App]:
     with ExitStack() as stack:
         app = stack.enter_context(bootstrap.running(App(settings)))
         log = stack.enter_context(app.home.log_file.open("a", encoding="utf-8"))
-        before = telemetry.write_to(log)
-        stack.callback(telemetry.write_to, before)
+        stack.enter_context(telemetry.redirected(log))
         if settings.state_dsn is None:
             app.migrate()
         elif any(each.applied_at is None for each in app.migrations()):

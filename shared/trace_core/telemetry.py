@@ -10,7 +10,8 @@ import io
 import json
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, TextIO, cast
@@ -28,7 +29,9 @@ Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 class _Output(io.TextIOBase):
     """Where lines go: standard output, unless a local process sends them elsewhere."""
 
-    target: TextIO | None = None
+    def __init__(self) -> None:
+        self.target: TextIO | None = None
+        self.metrics = True
 
     def write(self, text: str) -> int:
         return (self.target or sys.stdout).write(text)
@@ -37,13 +40,18 @@ class _Output(io.TextIOBase):
         (self.target or sys.stdout).flush()
 
 
-_output = cast(TextIO, _Output())
+_output = _Output()
 
 
-def write_to(target: TextIO | None) -> TextIO | None:
-    """Send all lines of this process to `target`; answers where they went before."""
-    before, _Output.target = _Output.target, target
-    return before
+@contextmanager
+def redirected(target: TextIO, *, metrics: bool = False) -> Iterator[None]:
+    """Send the lines of this process to `target`; on one machine nobody collects metrics."""
+    before = _output.target, _output.metrics
+    _output.target, _output.metrics = target, metrics
+    try:
+        yield
+    finally:
+        _output.target, _output.metrics = before
 
 
 class Telemetry:
@@ -51,7 +59,7 @@ class Telemetry:
 
     def __init__(self, service: str) -> None:
         self._service = service
-        self._logger = Logger(service=service, stream=_output)
+        self._logger = Logger(service=service, stream=cast(TextIO, _output))
         self._metrics: ContextVar[EphemeralMetrics | None] = ContextVar(service, default=None)
 
     def observed(self, handler: Handler) -> Handler:
@@ -72,7 +80,7 @@ class Telemetry:
             finally:
                 self._metrics.reset(token)
                 self._logger.thread_safe_clear_keys()
-                if metrics.metric_set:
+                if metrics.metric_set and _output.metrics:
                     _output.write(json.dumps(metrics.serialize_metric_set()) + "\n")
 
         return run

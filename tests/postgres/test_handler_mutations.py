@@ -91,9 +91,8 @@ def mutated(base: Any, chance: random.Random) -> bytes:
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
     target = io.StringIO()
-    before = telemetry.write_to(target)
-    yield target
-    telemetry.write_to(before)
+    with telemetry.redirected(target, metrics=True):
+        yield target
 
 
 @pytest.fixture

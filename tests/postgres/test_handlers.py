@@ -23,9 +23,8 @@ from trace_core.kernel.ids import Ids
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
     target = io.StringIO()
-    before = telemetry.write_to(target)
-    yield target
-    telemetry.write_to(before)
+    with telemetry.redirected(target, metrics=True):
+        yield target
 
 
 @pytest.fixture

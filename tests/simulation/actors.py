@@ -98,7 +98,7 @@ class Worker(Actor):
     """Waits for messages, claims by id or by queue, and drains while there is more."""
 
     def __init__(self, world: World, name: str, org_id: OrgId) -> None:
-        super().__init__(world, f"w{len(getattr(world, 'workers', ()))}-{name}")
+        super().__init__(world, name)
         self.org_id = org_id
         self._queue = queue_name(org_id)
         self._room = world.rng.randrange(1, 5)

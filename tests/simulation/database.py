@@ -91,7 +91,7 @@ class SimulatedState(StateDatabase):
 
     def look(self, name: str) -> list[Row]:
         """A read of the oracle, which sees what is committed: never of the paused transaction."""
-        return self._held[0].execute(SQL[name], binary=True).fetchall()
+        return self._held[self.depth].execute(SQL[name], binary=True).fetchall()
 
 
 def _nothing() -> None:

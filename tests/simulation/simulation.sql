@@ -72,8 +72,8 @@ SELECT json_build_array(
     (SELECT json_agg(json_build_array(l.task_id, l.job_id, l.attempt, l.lease_sequence,
                                       l.lease_token, l.started_at IS NOT NULL,
                                       l.canceled_at IS NOT NULL,
-                                      extract(epoch FROM l.lease_expires_at), l.slot_id, l.metered,
-                                      l.priority))
+                                      extract(epoch FROM l.lease_expires_at), l.slot_id,
+                                      l.priority, l.start_token, l.worker_id))
        FROM leases l),
     (SELECT json_agg(json_build_array(s.slot_id, s.task_id)) FROM slots s
       WHERE s.task_id IS NOT NULL),
@@ -97,7 +97,16 @@ SELECT json_build_array(
               GROUP BY j.org_id, j.runtime) w
       WHERE NOT EXISTS (SELECT FROM outbox o
                          WHERE o.org_id = w.org_id AND o.target = w.runtime
-                           AND o.status = 'Pending'))) AS seen
+                           AND o.status = 'Pending')),
+    (SELECT count(*) FROM tasks_202601)) AS seen
+
+-- name: reactive_tasks
+-- Tasks that people may cancel or retry, and how each ended, if it has.
+SELECT t.task_id, t.org_id, a.outcome
+  FROM tasks_202601 t
+  JOIN jobs j ON j.job_id = t.job_id AND j.activation = 'reactive'
+  LEFT JOIN attempts_202601 a ON a.task_id = t.task_id AND a.final
+ ORDER BY t.task_id
 
 -- name: misplaced
 -- Tasks that are not in exactly one place.

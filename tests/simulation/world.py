@@ -102,7 +102,7 @@ class World:
             Periodic(self, "reaper", 25.0, lambda: reaper.run_once() and None),
         ]
         self.workers = [
-            Worker(self, f"{queue_name(org)[:10]}-{number}", org)
+            Worker(self, f"worker-{self.org_name(org)}-{number}", org)
             for org in self.orgs
             for number in range(2 if len(self.orgs) > 1 else 3)
         ]
@@ -143,6 +143,10 @@ class World:
     def name(self, task_id: UUID) -> str:
         """A short name for the trace, the same in every run of the seed."""
         return self._names.setdefault(task_id, f"t{len(self._names) + 1}")
+
+    def org_name(self, org: OrgId) -> str:
+        shape, number = next(k for k, v in self.definitions.orgs.items() if v == org)
+        return f"{shape}-{number}"
 
     def note(self, line: str) -> None:
         self.trace.append(f"{self.seconds:9.2f} {line}")

@@ -1,6 +1,7 @@
-"""Arrays as parameters, dumped fast: the hot path sends a dozen arrays of 100 values in each call.
+"""Arrays as parameters, dumped fast: the hot path sends a dozen of them in each call.
 
-The driver's own dumpers look at every element; these know that an array holds ids or integers.
+The driver looks at every element of a list to find out what it is. These lists say what they hold,
+and are dumped in one go.
 """
 
 from __future__ import annotations
@@ -10,32 +11,41 @@ from typing import Any
 from uuid import UUID
 
 from psycopg import Connection
-from psycopg.types.array import ListBinaryDumper, ListDumper
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
 
-_UUID_OID = 2950
 _HEADER = struct.Struct("!iiiii")
+_UUID_OID, _UUID_ARRAY_OID = 2950, 2951
 _UUID_LENGTH = b"\x00\x00\x00\x10"
 
 
-class _BinaryArray(ListBinaryDumper):
-    """UUID arrays in the binary format; anything else as the driver does it."""
-
-    def dump(self, obj: list[Any]) -> Any:
-        if obj and all(type(each) is UUID for each in obj):
-            head = _HEADER.pack(1, 0, _UUID_OID, len(obj), 1)
-            return head + b"".join([_UUID_LENGTH + each.bytes for each in obj])
-        return super().dump(obj)
+class Uuids(list[UUID]):
+    """Ids, none of them missing."""
 
 
-class _TextArray(ListDumper):
-    """Integer arrays as text; anything else as the driver does it."""
+class Bigints(list[int | None]):
+    """Whole numbers, some perhaps missing."""
 
-    def dump(self, obj: list[Any]) -> Any:
-        if obj and all(type(each) is int for each in obj):
-            return ("{" + ",".join(map(str, obj)) + "}").encode()
-        return super().dump(obj)
+
+class _UuidsDumper(Dumper):
+    format = Format.BINARY
+    oid = _UUID_ARRAY_OID
+
+    def dump(self, obj: Uuids) -> bytes:
+        if not obj:
+            return _HEADER.pack(0, 0, _UUID_OID, 0, 0)[:12]
+        head = _HEADER.pack(1, 0, _UUID_OID, len(obj), 1)
+        return head + b"".join([_UUID_LENGTH + each.int.to_bytes(16, "big") for each in obj])
+
+
+class _BigintsDumper(Dumper):
+    format = Format.TEXT
+    oid = 1016
+
+    def dump(self, obj: Bigints) -> bytes:
+        return ("{" + ",".join(["NULL" if n is None else str(n) for n in obj]) + "}").encode()
 
 
 def register(connection: Connection[Any]) -> None:
-    connection.adapters.register_dumper(list, _BinaryArray)
-    connection.adapters.register_dumper(list, _TextArray)
+    connection.adapters.register_dumper(Uuids, _UuidsDumper)
+    connection.adapters.register_dumper(Bigints, _BigintsDumper)

@@ -20,6 +20,33 @@ VALUES (%(dag_version_id)s, %(org_id)s, %(dag_id)s, %(number)s, %(content_sha256
 -- From now on this version's jobs may be claimed, and events route to them.
 UPDATE dags SET active_dag_version_id = %(dag_version_id)s WHERE dag_id = %(dag_id)s
 
+-- name: refresh_claimable
+-- Which jobs of a DAG may run, after its active version or its pause changed.
+UPDATE jobs j
+   SET claimable = NOT j.claimable
+ WHERE j.dag_id = %(dag_id)s
+   AND j.claimable <> EXISTS (
+       SELECT FROM dags d
+         JOIN dag_version_jobs a ON a.dag_version_id = d.active_dag_version_id
+        WHERE d.dag_id = j.dag_id AND d.paused_at IS NULL AND a.job_id = j.job_id)
+
+-- name: refresh_routes
+-- Where events go, after the edges or the active version of a DAG changed.
+WITH derived AS MATERIALIZED (
+    SELECT * FROM derived_routes WHERE dag_id = %(dag_id)s
+),
+gone AS (
+    DELETE FROM routes r
+     USING jobs j
+     WHERE j.job_id = r.job_id AND j.dag_id = %(dag_id)s
+       AND NOT EXISTS (SELECT FROM derived d
+                        WHERE d.dataset_version = r.dataset_version AND d.job_id = r.job_id)
+)
+INSERT INTO routes (dataset_version, job_id, route, priority, runtime)
+SELECT d.dataset_version, d.job_id, d.route, d.priority, d.runtime
+  FROM derived d
+    ON CONFLICT (dataset_version, job_id) DO NOTHING
+
 -- name: org_quota
 -- The counter that meters every job of an org that has a quota.
 SELECT capacity_id FROM capacities WHERE org_id = %(org_id)s AND kind = 'org'

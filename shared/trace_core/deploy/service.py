@@ -151,6 +151,7 @@ class Deploys:
             row = tx.one(SQL["set_paused"], {"org_id": org_id, "name": dag, "paused_at": paused_at})
             if row is None:
                 raise NotFound(f"No DAG {dag}.", dag=dag)
+            tx.run(SQL["refresh_claimable"], {"dag_id": row.dag_id})
             if paused_at is None:
                 tx.run(
                     SQL["wake_dag"],

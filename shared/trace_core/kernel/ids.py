@@ -62,27 +62,42 @@ class Ids:
         self._counter = 0
 
     def uuid(self) -> UUID:
-        return self._next(self._random_bits(62))
+        return self.many(1)[0]
 
     def many(self, count: int) -> list[UUID]:
-        return [self.uuid() for _ in range(count)]
+        """Ids that grow, made in one go."""
+        return self._make(count, 62, 0)
 
     def event_id(self) -> EventId:
         """An id whose low bits leave room for the route number of each task made from it."""
-        return EventId(self._next(self._random_bits(62 - ROUTE_BITS) << ROUTE_BITS))
+        return EventId(self.event_ids(1)[0])
+
+    def event_ids(self, count: int) -> list[UUID]:
+        return self._make(count, 62 - ROUTE_BITS, ROUTE_BITS)
 
     def token(self) -> LeaseToken:
         """An unguessable id: no part of it is a counter."""
         return LeaseToken(UUID(int=self._random_bits(128), version=4))
 
-    def _next(self, low: int) -> UUID:
+    def tokens(self, count: int) -> list[UUID]:
+        return [UUID(int=self._random_bits(128), version=4) for _ in range(count)]
+
+    def _make(self, count: int, random_width: int, zero_bits: int) -> list[UUID]:
+        made = []
         with self._lock:
-            milliseconds = _milliseconds(self._now())
-            if milliseconds > self._last_milliseconds:
-                self._last_milliseconds, self._counter = milliseconds, self._random_bits(8)
-            else:
-                # The clock stands still or went back: keep the order by counting on.
-                self._counter += 1
-                if self._counter >= 2**12:
-                    self._last_milliseconds, self._counter = self._last_milliseconds + 1, 0
-            return _compose(self._last_milliseconds, self._counter, low)
+            milliseconds, counter = self._advance()
+            for _ in range(count):
+                low = self._random_bits(random_width) << zero_bits
+                made.append(_compose(milliseconds, counter, low))
+                counter += 1
+                if counter >= 2**12:
+                    milliseconds, counter = milliseconds + 1, 0
+            self._last_milliseconds, self._counter = milliseconds, counter
+        return made
+
+    def _advance(self) -> tuple[int, int]:
+        """Where to count on: at the clock, unless it stands still or went back."""
+        milliseconds = _milliseconds(self._now())
+        if milliseconds > self._last_milliseconds:
+            return milliseconds, self._random_bits(8)
+        return self._last_milliseconds, self._counter

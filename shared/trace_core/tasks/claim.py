@@ -12,6 +12,7 @@ from datetime import datetime
 from uuid import UUID
 
 from trace_core.dag.model import Runtime
+from trace_core.database.arrays import Uuids
 from trace_core.database.state import Row, StateDatabase, Transaction
 from trace_core.kernel import limits
 from trace_core.kernel.ids import Ids, JobId, LeaseToken, OrgId, TaskId
@@ -108,7 +109,7 @@ class Claims:
                 {
                     **self._lease_params(verb, org_id, worker_id, left),
                     "runtime": runtime.value,
-                    "skipped_jobs": skipped,
+                    "skipped_jobs": Uuids(skipped),
                 },
             )
             metered: Row | None = None
@@ -136,7 +137,7 @@ class Claims:
         claimed: dict[TaskId, Claimed] = {}
         by_job: dict[JobId, list[TaskId]] = {}
         for task_id, row in located.items():
-            if row.is_ready and row.active and not row.paused:
+            if row.is_ready and row.claimable:
                 by_job.setdefault(row.job_id, []).append(task_id)
         for job_id, wanted in sorted(by_job.items()):
             with self._state.transaction("claim_metered") as tx:
@@ -246,7 +247,7 @@ class Claims:
             "org_id": org_id,
             "worker_id": worker_id,
             "limit": limit,
-            "lease_tokens": [self._ids.token() for _ in range(limit)],
+            "lease_tokens": Uuids(self._ids.tokens(limit)),
             "now": self._clock.now(),
             "lease": limits.TASK_LEASE if verb == "claim" else limits.RESERVATION_LEASE,
         }
@@ -265,7 +266,7 @@ class Claims:
             return NotClaimed.ALREADY_RUNNING
         if row.due_at is not None:
             return NotClaimed.NOT_DUE
-        if row.paused or not row.active:
+        if not row.claimable:
             return NotClaimed.HELD
         # Ready when it was located: another claim was faster, or a counter is full.
         return NotClaimed.NO_CAPACITY if row.is_ready else NotClaimed.ALREADY_RUNNING

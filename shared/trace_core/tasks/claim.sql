@@ -36,14 +36,11 @@ leased AS (
 )
 
 -- fragment: claimable_jobs
--- Jobs that may run at all: of this org and runtime, in the active version of a DAG not paused.
+-- Jobs that may run at all, of this org and runtime.
 claimable AS (
     SELECT j.job_id, j.timeout_seconds, j.capacity_ids, j.activation = 'source' AS of_source
       FROM jobs j
-      JOIN dags d ON d.dag_id = j.dag_id AND d.paused_at IS NULL
-      JOIN dag_version_jobs a
-        ON a.dag_version_id = d.active_dag_version_id AND a.job_id = j.job_id
-     WHERE j.org_id = %(org_id)s AND j.runtime = %(runtime)s
+     WHERE j.org_id = %(org_id)s AND j.runtime = %(runtime)s AND j.claimable
        AND j.job_id <> ALL (%(skipped_jobs)b::uuid[])
 )
 
@@ -167,10 +164,7 @@ claimable AS (
     SELECT j.job_id, j.timeout_seconds, j.capacity_ids <> '{}' AS metered,
            j.activation = 'source' AS of_source
       FROM jobs j
-      JOIN dags d ON d.dag_id = j.dag_id AND d.paused_at IS NULL
-      JOIN dag_version_jobs a
-        ON a.dag_version_id = d.active_dag_version_id AND a.job_id = j.job_id
-     WHERE j.org_id = %(org_id)s AND j.job_id = %(job_id)s
+     WHERE j.org_id = %(org_id)s AND j.job_id = %(job_id)s AND j.claimable
 ),
 picked AS MATERIALIZED (
     SELECT r.ctid AS row_id
@@ -230,15 +224,11 @@ UPDATE slots s
 -- Where tasks are, so that a claim by id can say why not.
 SELECT t.task_id, t.job_id, t.priority, j.activation,
        r.task_id IS NOT NULL AS is_ready, l.task_id IS NOT NULL AS is_leased,
-       d.due_at, f.outcome AS final_outcome,
-       g.paused_at IS NOT NULL AS paused, a.job_id IS NOT NULL AS active
+       d.due_at, f.outcome AS final_outcome, j.claimable
   FROM unnest(%(task_ids)b::uuid[]) AS w (task_id)
  CROSS JOIN LATERAL (
        SELECT * FROM tasks t WHERE t.task_id = w.task_id AND t.org_id = %(org_id)s) t
   JOIN jobs j ON j.job_id = t.job_id
-  JOIN dags g ON g.dag_id = j.dag_id
-  LEFT JOIN dag_version_jobs a
-    ON a.dag_version_id = g.active_dag_version_id AND a.job_id = j.job_id
   LEFT JOIN ready r
     ON r.job_id = t.job_id AND r.priority = t.priority AND r.task_id = t.task_id
   LEFT JOIN leases l ON l.task_id = t.task_id

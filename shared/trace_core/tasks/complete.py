@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from trace_core.database.arrays import Bigints, Uuids
 from trace_core.database.state import Params, Row, StateDatabase, Transaction
 from trace_core.kernel import limits
 from trace_core.kernel.backoff import Jitter
@@ -121,16 +122,16 @@ class Completions:
         name = "complete_metered" if metered else "complete"
         params = {
             **event_params([event for c in completions for event in c.events], self._ids),
-            "event_task_ids": [c.task_id for c in completions for _ in c.events],
+            "event_task_ids": Uuids([c.task_id for c in completions for _ in c.events]),
             "org_id": org_id,
             "now": self._clock.now(),
             "metered": metered,
-            "task_ids": [c.task_id for c in completions],
-            "attempts": [c.attempt for c in completions],
-            "lease_tokens": [c.lease_token for c in completions],
-            "digests": [body_digest(c) for c in completions],
-            "outbox_ids": self._ids.many(RUNTIMES),
-            "release_outbox_ids": self._ids.many(RUNTIMES),
+            "task_ids": Uuids([c.task_id for c in completions]),
+            "attempts": Bigints([c.attempt for c in completions]),
+            "lease_tokens": Uuids([c.lease_token for c in completions]),
+            "digests": Uuids([body_digest(c) for c in completions]),
+            "outbox_ids": Uuids(self._ids.many(RUNTIMES)),
+            "release_outbox_ids": Uuids(self._ids.many(RUNTIMES)),
             "wake_fanout": limits.WAKE_FANOUT,
         }
         return write(name, SQL[name], params)

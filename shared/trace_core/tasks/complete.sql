@@ -3,7 +3,7 @@
 -- deleted here, and the caller looks at that task again on its own.
 item AS (
     SELECT *
-      FROM unnest(%(task_ids)b::uuid[], %(attempts)s::integer[], %(lease_tokens)b::uuid[],
+      FROM unnest(%(task_ids)b::uuid[], %(attempts)s::bigint[], %(lease_tokens)b::uuid[],
                   %(digests)b::uuid[]) AS i (task_id, attempt, lease_token, body_digest)
 ),
 announced AS (

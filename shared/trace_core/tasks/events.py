@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trace_core.dag.model import Runtime
+from trace_core.database.arrays import Bigints, Uuids
 from trace_core.database.state import StateDatabase
 from trace_core.kernel import limits
 from trace_core.kernel.errors import Invalid, NotFound, StaleAttempt, TaskCanceled
@@ -39,13 +40,13 @@ def event_params(events: Sequence[EventIn], ids: Ids) -> dict[str, Any]:
     scopes = [event.scope for event in events]
     ranges = [scope.range or (None, None) for scope in scopes]
     return {
-        "event_ids": [ids.event_id() for _ in events],
-        "event_datasets": [event.dataset_uuid for event in events],
-        "event_versions": [event.dataset_version for event in events],
+        "event_ids": Uuids(ids.event_ids(len(events))),
+        "event_datasets": Uuids([event.dataset_uuid for event in events]),
+        "event_versions": Uuids([event.dataset_version for event in events]),
         "event_scopes": [scope.key for scope in scopes],
-        "event_starts": [start for start, _ in ranges],
-        "event_ends": [end for _, end in ranges],
-        "event_revisions": [event.revision for event in events],
+        "event_starts": Bigints([start for start, _ in ranges]),
+        "event_ends": Bigints([end for _, end in ranges]),
+        "event_revisions": Bigints([event.revision for event in events]),
     }
 
 
@@ -68,7 +69,7 @@ class EventAcceptance:
                 "attempt": request.attempt,
                 "lease_token": request.lease_token,
                 "now": self._clock.now(),
-                "outbox_ids": self._ids.many(RUNTIMES),
+                "outbox_ids": Uuids(self._ids.many(RUNTIMES)),
                 "wake_fanout": limits.WAKE_FANOUT,
             },
         )

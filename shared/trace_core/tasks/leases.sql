@@ -137,16 +137,13 @@ SELECT (%(outbox_ids)b::uuid[])[row_number() OVER ()], w.org_id, 'wake', w.runti
        %(now)s, %(now)s, 'wake:' || w.runtime
   FROM (SELECT j.org_id, j.runtime, array_agg(head.task_id) AS task_ids
           FROM jobs j
-          JOIN dags d ON d.dag_id = j.dag_id AND d.paused_at IS NULL
-          JOIN dag_version_jobs a
-            ON a.dag_version_id = d.active_dag_version_id AND a.job_id = j.job_id
          CROSS JOIN LATERAL (
                SELECT r.task_id, r.ready_at
                  FROM ready r
                 WHERE r.job_id = j.job_id
                 ORDER BY r.priority, r.task_id
                 LIMIT 1) head
-         WHERE head.ready_at <= %(now)s - %(grace)s
+         WHERE j.claimable AND head.ready_at <= %(now)s - %(grace)s
          GROUP BY j.org_id, j.runtime
          LIMIT %(limit)s) w
  WHERE NOT EXISTS (SELECT FROM outbox o

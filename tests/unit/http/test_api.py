@@ -63,9 +63,8 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def log() -> Iterator[io.StringIO]:
     target = io.StringIO()
-    before = telemetry.write_to(target)
-    yield target
-    telemetry.write_to(before)
+    with telemetry.redirected(target, metrics=True):
+        yield target
 
 
 def call(path: str, token: str = GOOD, method: str = "GET") -> tuple[int, Any, Any]:

@@ -20,9 +20,8 @@ NOW = datetime(2026, 1, 15, tzinfo=UTC)
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
     target = io.StringIO()
-    before = telemetry.write_to(target)
-    yield target
-    telemetry.write_to(before)
+    with telemetry.redirected(target, metrics=True):
+        yield target
 
 
 def test_a_function_that_raises_is_logged_counted_and_raises_on(log: io.StringIO) -> None:

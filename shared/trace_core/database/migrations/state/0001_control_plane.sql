@@ -139,11 +139,13 @@ CREATE TABLE jobs (
     heartbeat_seconds  integer NOT NULL CHECK (heartbeat_seconds >= 1),
     pool_id            uuid REFERENCES worker_pools,
     capacity_ids       uuid[] NOT NULL DEFAULT '{}',
+    -- In the active version of a DAG that is not paused; kept by whoever changes either.
+    claimable          boolean NOT NULL DEFAULT false,
     created_at         timestamptz NOT NULL,
     UNIQUE (dag_id, name, fingerprint)
 );
 
-CREATE INDEX jobs_runtime ON jobs (org_id, runtime);
+CREATE INDEX jobs_claimable ON jobs (org_id, runtime) WHERE claimable;
 CREATE INDEX jobs_capacity ON jobs USING gin (capacity_ids);
 
 CREATE TABLE dag_version_jobs (
@@ -210,6 +212,28 @@ CREATE TABLE edges (
     -- An input that names a published dataset reads all of its parts.
     PRIMARY KEY (job_id, input_index, dataset_uuid),
     UNIQUE (dataset_uuid, route)
+);
+
+-- Where an event of a dataset version goes. It follows from current pointers, edges and active
+-- versions, and is kept beside them by whoever changes one of them, in the same transaction:
+-- accepting an event then reads one table instead of six.
+CREATE VIEW derived_routes AS
+SELECT c.dataset_version, e.job_id, min(e.route) AS route, j.priority, j.runtime, j.dag_id
+  FROM edges e
+  JOIN dataset_current c ON c.dataset_uuid = e.dataset_uuid
+  JOIN jobs j ON j.job_id = e.job_id
+  JOIN dags d ON d.dag_id = j.dag_id
+  JOIN dag_version_jobs a ON a.dag_version_id = d.active_dag_version_id AND a.job_id = j.job_id
+ WHERE e.triggers
+ GROUP BY c.dataset_version, e.job_id, j.priority, j.runtime, j.dag_id;
+
+CREATE TABLE routes (
+    dataset_version uuid NOT NULL REFERENCES dataset_versions,
+    job_id          uuid NOT NULL REFERENCES jobs,
+    route           text NOT NULL,
+    priority        smallint NOT NULL,
+    runtime         text NOT NULL,
+    PRIMARY KEY (dataset_version, job_id)
 );
 
 -- State that an operator keeps between tasks. It belongs to the job's version; one row for each

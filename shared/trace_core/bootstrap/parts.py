@@ -1,0 +1,189 @@
+"""What comes from outside: clock, databases, queue, files, keys, child processes.
+
+Everything is built when it is first asked for. Tests and simulations pass their own parts through
+the same door.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+
+from trace_core.adapters.lite.file_objects import FileObjectStore
+from trace_core.adapters.lite.file_secrets import FileSecretStore
+from trace_core.adapters.lite.home import Home, SharedPostgres
+from trace_core.adapters.lite.key_file import KeyFileSigner
+from trace_core.adapters.lite.notify import NotifyWaker
+from trace_core.adapters.lite.pgqueue import PgQueue
+from trace_core.adapters.lite.processes import ProcessRuntime
+from trace_core.adapters.lite.system_clock import SystemClock
+from trace_core.dag.catalog import Catalog
+from trace_core.database import migrate as schema
+from trace_core.database.state import StateDatabase
+from trace_core.kernel.backoff import Jitter
+from trace_core.kernel.errors import Invalid, Unavailable
+from trace_core.kernel.ids import Ids
+from trace_core.operators.catalog import load_catalog
+from trace_core.ports.clock import Clock
+from trace_core.ports.object_store import ObjectStore
+from trace_core.ports.queue import Queue
+from trace_core.ports.secret_store import SecretStore
+from trace_core.ports.task_runtime import TaskRuntime
+from trace_core.ports.token_signer import TokenSigner
+from trace_core.ports.waker import Waker
+from trace_core.settings import Profile, Settings
+from trace_core.worker.children import ChildPool
+from trace_core.worker.client import HttpClient, TaskApi
+from trace_core.worker.logs import AttemptLogs
+from trace_core.worker.runner import Runner
+from trace_core.worker.supervision import Supervisor
+
+T = TypeVar("T")
+CHILDREN = 2
+CONNECTIONS = 16
+"""Of the lite profile, where one process serves three APIs and runs all functions."""
+
+
+class Parts:
+    """The parts of one profile. Those given by name take the place of those built here."""
+
+    def __init__(self, settings: Settings, **parts: Any) -> None:
+        unknown = [
+            name for name in parts if not isinstance(getattr(type(self), name, None), property)
+        ]
+        if unknown:
+            raise TypeError(f"there is no part named {', '.join(unknown)}")
+        if settings.profile is not Profile.LITE:
+            raise Invalid("This build has the adapters of the lite profile only.")
+        self.settings = settings
+        self.home = Home(settings.home)
+        self.lock = threading.RLock()
+        self.parts: dict[str, Any] = dict(parts)
+        self._given = frozenset(parts)
+        self._postgres: SharedPostgres | None = None
+
+    def _part(self, name: str, build: Callable[[], T]) -> T:
+        """A part that is built at its first use, by one thread, and kept."""
+        if name not in self.parts:
+            with self.lock:
+                if name not in self.parts:
+                    self.parts[name] = build()
+        part: T = self.parts[name]
+        return part
+
+    @property
+    def clock(self) -> Clock:
+        return self._part("clock", SystemClock)
+
+    @property
+    def ids(self) -> Ids:
+        return self._part("ids", lambda: Ids(self.clock.now, secrets.randbits))
+
+    @property
+    def jitter(self) -> Jitter:
+        return self._part("jitter", lambda: random.random)
+
+    @property
+    def state_dsn(self) -> str:
+        return self._part("state_dsn", self._build_state_dsn)
+
+    def _build_state_dsn(self) -> str:
+        if "state" in self._given:
+            return self.state.dsn
+        if self.settings.state_dsn is not None:
+            return self.settings.state_dsn.get_secret_value()
+        self._postgres = self.home.postgres()
+        return self._postgres.acquire()
+
+    @property
+    def state(self) -> StateDatabase:
+        return self._part("state", lambda: StateDatabase(self.state_dsn, size=CONNECTIONS))
+
+    @property
+    def queue(self) -> Queue:
+        return self._part("queue", lambda: PgQueue(self.state, self.clock, self.ids))
+
+    @property
+    def waker(self) -> Waker:
+        return self._part("waker", lambda: NotifyWaker(self.state))
+
+    @property
+    def objects(self) -> ObjectStore:
+        return self._part("objects", lambda: FileObjectStore(self.home.objects))
+
+    @property
+    def secrets(self) -> SecretStore:
+        return self._part("secrets", lambda: FileSecretStore(self.home.secrets))
+
+    @property
+    def signer(self) -> TokenSigner:
+        return self._part("signer", lambda: KeyFileSigner(self.home.keys / "task.pem"))
+
+    @property
+    def catalog(self) -> Catalog:
+        return self._part("catalog", lambda: load_catalog(self.settings.operator_modules))
+
+    @property
+    def lambda_pool(self) -> ChildPool:
+        return self._part("lambda_pool", lambda: self.child_pool(CHILDREN))
+
+    @property
+    def task_client(self) -> HttpClient:
+        return self._part("task_client", lambda: HttpClient(self.settings.task_address))
+
+    @property
+    def task_runtime(self) -> TaskRuntime:
+        return self._part("task_runtime", self._build_task_runtime)
+
+    def _build_task_runtime(self) -> TaskRuntime:
+        pool = self.lambda_pool
+        supervisor = Supervisor(
+            pool, clock=self.clock, secrets=self.secrets, logs=AttemptLogs(self.objects)
+        )
+        runner = Runner(
+            TaskApi(self.task_client),
+            supervisor,
+            new_runner_id=lambda: f"process-{self.ids.uuid()}",
+        )
+        return ProcessRuntime(runner, concurrency=pool.size)
+
+    def child_pool(self, size: int) -> ChildPool:
+        return ChildPool(
+            size,
+            modules=self.settings.operator_modules,
+            task_api=self.settings.task_address,
+            scratch_root=self.home.scratch,
+        )
+
+    def migrate(self) -> list[schema.Migration]:
+        with _reaching_state():
+            return schema.migrate(self.state_dsn, self.clock.now())
+
+    def migrations(self) -> list[schema.MigrationStatus]:
+        with _reaching_state():
+            return schema.status(self.state_dsn)
+
+    def close(self) -> None:
+        """Close what was built here, in the order in which nothing is missed."""
+        with self.lock:
+            for name in ("task_runtime", "lambda_pool", "task_client", "queue", "state"):
+                if name in self.parts and name not in self._given:
+                    self.parts[name].close()
+            self.parts.clear()
+            if self._postgres is not None:
+                self._postgres.release()
+                self._postgres = None
+
+
+@contextmanager
+def _reaching_state() -> Iterator[None]:
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        raise Unavailable("The state database does not answer.") from error

@@ -1,0 +1,186 @@
+"""The services of one process, wired from their parts."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+
+from trace_core.bootstrap.parts import Parts
+from trace_core.dag.model import Runtime
+from trace_core.deploy.service import Deploys
+from trace_core.dispatcher.control import Control
+from trace_core.dispatcher.service import Dispatcher
+from trace_core.http.auth import Authenticator, RememberedWorkers
+from trace_core.http.principal import Kind, Principal
+from trace_core.identity.capability_token import CapabilityTokens, InputPin, TaskGrant
+from trace_core.identity.orgs import Orgs
+from trace_core.kernel.errors import Unauthenticated
+from trace_core.kernel.ids import DatasetVersion, LeaseToken, OrgId
+from trace_core.outbox.relay import Relay, send_wakeups
+from trace_core.outbox.store import Outbox, OutboxRow
+from trace_core.ports.waker import Function
+from trace_core.tasks.admin import TaskAdmin
+from trace_core.tasks.claim import Claims
+from trace_core.tasks.complete import Completions
+from trace_core.tasks.events import EventAcceptance
+from trace_core.tasks.invoke import invoke_ready
+from trace_core.tasks.leases import Leases
+from trace_core.tasks.model import Fence
+from trace_core.tasks.payload import Payloads, TokenRequest
+from trace_core.tasks.reaper import Reaper
+from trace_core.tasks.views import Views
+
+ISSUER = "trace"
+
+
+class App(Parts):
+    """All services of one process; handlers, commands and tests get them here."""
+
+    @property
+    def orgs(self) -> Orgs:
+        return self._part("orgs", lambda: Orgs(self.state, self.clock, self.ids))
+
+    @property
+    def tokens(self) -> CapabilityTokens:
+        return self._part("tokens", lambda: CapabilityTokens(self.signer, self.clock, ISSUER))
+
+    @property
+    def claims(self) -> Claims:
+        return self._part("claims", lambda: Claims(self.state, self.clock, self.ids))
+
+    @property
+    def payloads(self) -> Payloads:
+        return self._part("payloads", lambda: Payloads(self.state, self.clock, self._issue))
+
+    @property
+    def leases(self) -> Leases:
+        return self._part("leases", lambda: Leases(self.state, self.clock))
+
+    @property
+    def events(self) -> EventAcceptance:
+        return self._part("events", self._build_events)
+
+    def _build_events(self) -> EventAcceptance:
+        return EventAcceptance(self.state, self.clock, self.ids, self.waker)
+
+    @property
+    def completions(self) -> Completions:
+        return self._part("completions", self._build_completions)
+
+    def _build_completions(self) -> Completions:
+        return Completions(self.state, self.clock, self.ids, self.waker, self.jitter)
+
+    @property
+    def reaper(self) -> Reaper:
+        return self._part("reaper", self._build_reaper)
+
+    def _build_reaper(self) -> Reaper:
+        return Reaper(self.state, self.clock, self.ids, self.waker, self.jitter)
+
+    @property
+    def task_admin(self) -> TaskAdmin:
+        return self._part("task_admin", self._build_task_admin)
+
+    def _build_task_admin(self) -> TaskAdmin:
+        return TaskAdmin(self.state, self.clock, self.ids, self.waker)
+
+    @property
+    def views(self) -> Views:
+        return self._part("views", lambda: Views(self.state, self.clock))
+
+    @property
+    def deploys(self) -> Deploys:
+        return self._part("deploys", self._build_deploys)
+
+    def _build_deploys(self) -> Deploys:
+        return Deploys(self.state, self.clock, self.ids, self.waker, self.catalog)
+
+    @property
+    def authenticator(self) -> Authenticator:
+        return self._part("authenticator", self._build_authenticator)
+
+    def _build_authenticator(self) -> Authenticator:
+        return Authenticator(
+            {
+                Kind.WORKER: RememberedWorkers(self.orgs.org_of_worker_token),
+                Kind.TASK: self._task,
+                Kind.USER: self._local_user,
+            }
+        )
+
+    @property
+    def relay(self) -> Relay:
+        return self._part("relay", self._build_relay)
+
+    def _build_relay(self) -> Relay:
+        sends = {
+            Runtime.WORKER.value: send_wakeups(self.queue, Runtime.WORKER.value),
+            Runtime.LAMBDA.value: invoke_ready(self.claims, self.payloads, self.task_runtime),
+            Runtime.DISPATCHER.value: self._wake_dispatcher,
+        }
+        return Relay(Outbox(self.state, self.jitter), self.clock, sends)
+
+    def _wake_dispatcher(self, _org_id: OrgId, _rows: Sequence[OutboxRow]) -> None:
+        self.waker.wake(Function.DISPATCHER)
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        return self._part("dispatcher", self._build_dispatcher)
+
+    def _build_dispatcher(self) -> Dispatcher:
+        control = Control(
+            self.state, self.clock, self.claims, self.completions, self.payloads, self.catalog
+        )
+        return Dispatcher(self.state, self.clock, self.ids, self.waker, control)
+
+    # Local identity --------------------------------------------------------------------------
+
+    @property
+    def local_user(self) -> Principal:
+        """The person at this machine: an administrator of the one org."""
+        return self._part("local_user", self._build_local_user)
+
+    def _build_local_user(self) -> Principal:
+        org_id = self.orgs.ensure_org(self.settings.org)
+        user_id = self.orgs.ensure_member(org_id, f"local:{self.settings.org}", "admin")
+        return Principal(org_id, user_id, Kind.USER)
+
+    @property
+    def user_token(self) -> str:
+        return self._part("user_token", lambda: self.home.token("user"))
+
+    @property
+    def worker_token(self) -> str:
+        """The token of this machine's workers, registered for the one org."""
+        return self._part("worker_token", self._build_worker_token)
+
+    def _build_worker_token(self) -> str:
+        token = self.home.token("worker")
+        self.orgs.add_worker_token(self.local_user.org_id, "local", token)
+        return token
+
+    def _local_user(self, token: str) -> Principal:
+        if not hmac.compare_digest(token.encode(), self.user_token.encode()):
+            raise Unauthenticated
+        return self.local_user
+
+    def _task(self, token: str) -> Principal:
+        grant = self.tokens.verify(token)
+        fence = Fence(grant.task_id, grant.attempt, grant.lease_token)
+        return Principal(grant.org_id, None, Kind.TASK, fence)
+
+    def _issue(self, request: TokenRequest) -> str:
+        """The grant of one attempt; inputs are read as of their version until pins exist."""
+        return self.tokens.issue(
+            TaskGrant(
+                request.org_id,
+                request.task_id,
+                request.attempt,
+                LeaseToken(request.lease_token),
+                request.job_id,
+                tuple(InputPin(DatasetVersion(each), 0) for each in request.input_versions),
+                (),
+                request.write_prefixes,
+                (self.clock.now() + request.lifetime).replace(microsecond=0),
+            )
+        )

@@ -1,0 +1,325 @@
+"""What must hold, kept apart from the services: from what callers saw and what the tables say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from tests.manual_clock import START
+from tests.simulation.wakeups import Wakeups
+from trace_core.kernel.ids import OrgId, TaskId
+from trace_core.tasks.api import Completion, EventIn, StartRequest
+from trace_core.tasks.claim import Claimed, Refused
+from trace_core.tasks.complete import CompletionResult
+from trace_core.tasks.model import TaskStatus
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+REFUSED = frozenset({"StaleAttempt", "OutcomeDiffers", "TaskCanceled", "Conflict"})
+_PLACES_EVERY = 12
+"""Steps between two looks at every task's place."""
+
+Expected = frozenset[str] | None
+"""The answers that are right; None where the oracle cannot know."""
+EventKey = tuple[str, str, str, int]
+FenceKey = tuple[str, int, str]
+
+
+class Violation(Exception):
+    """Something happened that must never happen."""
+
+
+@dataclass(frozen=True)
+class Lease:
+    task_id: str
+    job_id: str
+    attempt: int
+    sequence: int
+    token: str | None
+    started: bool
+    canceled: bool
+    expires: float
+    slot_id: str | None
+    priority: int
+    start_token: str | None
+    worker_id: str
+
+
+class Oracle:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.jobs = {str(job_id): job for job_id, job in world.definitions.jobs.items()}
+        self.limits = {str(key): limit for key, limit in world.definitions.limits.items()}
+        self.leases: dict[str, Lease] = {}
+        self.fences: dict[str, tuple[int, str]] = {}
+        """The newest attempt of each task that was seen to start."""
+        self.accepted: dict[FenceKey, tuple[str, str]] = {}
+        """Body and status of each report that was answered well."""
+        self.unknown: dict[FenceKey, set[str]] = {}
+        self.announcements: dict[EventKey, str] = {}
+        self.canceled_tasks: set[str] = set()
+        self.uncertain: set[str] = set()
+        self.retries: dict[str, int] = {}
+        self.requests: dict[OrgId, set[int]] = {}
+        self.source_states: dict[str, list[Any]] = {}
+        self.exchanged: dict[str, tuple[str, int, str]] = {}
+        self.tasks = 0
+        self.wakeups = Wakeups(world)
+
+    def fail(self, message: str) -> None:
+        raise Violation(message)
+
+    def must(self, holds: bool, message: str) -> None:
+        if not holds:
+            raise Violation(message)
+
+    def count(self, name: str) -> int:
+        return len(self.world.state.look(name))
+
+    def path_fault(self, org: OrgId, runtime: str) -> None:
+        self.wakeups.path_fault(org, runtime)
+
+    # After every step ----------------------------------------------------------------------------
+
+    def observe(self) -> None:
+        seen = self.world.state.look("observe")[0].seen
+        leases = {row[0]: Lease(*row) for row in seen[0] or ()}
+        for task, lease in leases.items():
+            self._compare(task, self.leases.get(task), lease)
+        self.leases = leases
+        self._check_holders(leases, seen[1] or [], seen[2] or [], seen[3] or [])
+        self.tasks = seen[5]
+        start = START.timestamp()
+        self.wakeups.check([(org, runtime, at - start) for org, runtime, at in seen[4] or ()])
+        if self.world.steps % _PLACES_EVERY == 0:
+            self.check_places()
+
+    def _compare(self, task: str, before: Lease | None, now: Lease) -> None:
+        if now.started and now.token is not None:
+            self._saw_start(task, now.attempt, now.token, self.jobs[now.job_id].activation)
+        if now.canceled:
+            self.canceled_tasks.add(task)
+        if before is not None and before.canceled and before.token == now.token:
+            grown = now.expires > before.expires
+            self.must(not grown, f"{self._name(task)}: canceled, and its lease was extended")
+
+    def _saw_start(self, task: str, attempt: int, token: str, activation: str) -> None:
+        known = self.fences.get(task)
+        if known == (attempt, token):
+            return
+        if known is not None:
+            newer = attempt > known[0] or (activation == "source" and attempt == known[0])
+            self.must(newer, f"{self._name(task)}: attempt {attempt} started after {known[0]}")
+        self.fences[task] = (attempt, token)
+        self.canceled_tasks.discard(task)
+        self.uncertain.discard(task)
+
+    def _check_holders(
+        self, leases: dict[str, Lease], slots: list[Any], counters: list[Any], kept: list[Any]
+    ) -> None:
+        """Nobody beyond the limits, and every counter says what is really held."""
+        holders = [(lease.task_id, lease.job_id, lease.priority) for lease in leases.values()]
+        running: dict[str, list[int]] = {}
+        for _, job_id, priority in [*holders, *kept]:
+            for capacity in self.jobs[job_id].capacity_ids:
+                held = running.setdefault(str(capacity), [0, 0])
+                held[0] += 1
+                held[1] += priority
+        for capacity_id, (held, _) in running.items():
+            limit = self.limits[capacity_id]
+            self.must(limit is None or held <= limit, f"{held} holders, {limit} allowed")
+        counted = {row[0]: [row[1], row[2]] for row in counters}
+        self.must(counted == running, f"counters {counted}, holders {running}")
+        pooled = {task: job for task, job, _ in [*holders, *kept] if self.jobs[job].pool_id}
+        held_slots = {task: slot for slot, task in slots}
+        self.must(
+            set(held_slots) == set(pooled),
+            f"slots held by {sorted(map(self._name, held_slots))}, "
+            f"needed by {sorted(map(self._name, pooled))}",
+        )
+        for task, lease in leases.items():
+            if task in pooled:
+                self.must(lease.slot_id == held_slots[task], f"{self._name(task)}: another's slot")
+
+    def check_places(self) -> None:
+        for row in self.world.state.look("misplaced"):
+            self.fail(f"{self.world.name(row.task_id)} is in {row.places}")
+
+    def _name(self, task: str) -> str:
+        return self.world.name(UUID(task))
+
+    # People --------------------------------------------------------------------------------------
+
+    def some_task(self, org: OrgId) -> TaskId | None:
+        rows = [r for r in self.world.state.look("reactive_tasks") if r.org_id == org]
+        # Mostly what is still open: there the answer matters.
+        rows = [r for r in rows if r.outcome is None] or rows
+        return self.world.rng.choice(rows).task_id if rows else None
+
+    def some_ended_task(self, org: OrgId) -> TaskId | None:
+        rows = [r for r in self.world.state.look("reactive_tasks") if r.org_id == org]
+        rows = [r for r in rows if r.outcome not in (None, "Completed")]
+        return self.world.rng.choice(rows).task_id if rows else None
+
+    def canceled(self, task: TaskId, status: TaskStatus) -> None:
+        if status is TaskStatus.CANCELED:
+            self.canceled_tasks.add(str(task))
+        if self.world.interleaved:
+            self.uncertain.add(str(task))
+
+    def cancel_unknown(self, task: TaskId) -> None:
+        self.uncertain.add(str(task))
+
+    def retry_asked(self, task: TaskId) -> None:
+        self.retries[str(task)] = self.retries.get(str(task), 0) + 1
+
+    def triggered(self, org: OrgId, number: int) -> None:
+        self.requests.setdefault(org, set()).add(number)
+
+    def is_canceled(self, claim: Claimed) -> bool:
+        lease = self.leases.get(str(claim.task_id))
+        return lease is not None and lease.canceled and lease.token == str(claim.lease_token)
+
+    # Claims and starts ---------------------------------------------------------------------------
+
+    def claimed(self, claims: list[Claimed], org: OrgId) -> None:
+        for claim in claims:
+            task, job = str(claim.task_id), self.jobs[str(claim.job_id)]
+            self.must(job.org_id == org, f"{self._name(task)} was claimed by another org")
+            if not self.world.interleaved:
+                self.must(task not in self.leases, f"{self._name(task)} was claimed twice")
+            self._saw_start(task, claim.attempt, str(claim.lease_token), job.activation)
+
+    def expect_start(self, request: StartRequest) -> Expected:
+        lease = self.leases.get(str(request.task_id))
+        if lease is None or lease.start_token != str(request.start_token):
+            return frozenset({"NotFound"})
+        if not lease.started:
+            return frozenset({"Canceled" if lease.canceled else "Claimed"})
+        if lease.worker_id == request.runner_id:
+            return frozenset({"Claimed"})
+        return frozenset({"AlreadyRunning", "Canceled"})
+
+    def started(self, request: StartRequest, expected: Expected, answer: Claimed | Refused) -> None:
+        name = self.world.name(request.task_id)
+        if isinstance(answer, Refused):
+            self.check_answer(f"{name} exchange", expected, str(answer.reason))
+            return
+        self.check_answer(f"{name} exchange", expected, "Claimed")
+        got = (request.runner_id, answer.attempt, str(answer.lease_token))
+        first = self.exchanged.setdefault(str(request.start_token), got)
+        self.must(first == got, f"{name}: one start token gave two leases")
+
+    def exchange_lost(self, request: StartRequest) -> None:
+        """The runner asks again under the same id: nothing to remember."""
+
+    # Heartbeats, events, reports -----------------------------------------------------------------
+
+    def check_answer(self, what: str, expected: Expected, answer: str) -> None:
+        if expected is not None and answer not in expected and not self.world.interleaved:
+            self.fail(f"{what}: {answer} instead of {' or '.join(sorted(expected))}")
+
+    def _current_lease(self, claim: Claimed) -> Lease | None:
+        lease = self.leases.get(str(claim.task_id))
+        fence = (claim.attempt, str(claim.lease_token))
+        if lease is None or not lease.started or (lease.attempt, lease.token) != fence:
+            return None
+        return lease
+
+    def expect_heartbeat(self, claim: Claimed) -> Expected:
+        lease = self._current_lease(claim)
+        if lease is None:
+            return REFUSED
+        return frozenset({"Canceled" if lease.canceled else "Running"})
+
+    def expect_emit(self, claim: Claimed, *, foreign: bool) -> Expected:
+        if foreign:
+            return frozenset({"NotFound"})
+        lease = self._current_lease(claim)
+        if lease is None:
+            return REFUSED
+        return frozenset({"TaskCanceled" if lease.canceled else "Accepted"})
+
+    def announced(self, task: UUID, events: list[EventIn], verdict: str) -> None:
+        ranks = ("refused", "unknown", "accepted")
+        for event in events:
+            key = (str(task), str(event.dataset_version), event.scope.key, event.revision)
+            known = self.announcements.get(key, "refused")
+            self.announcements[key] = max(known, verdict, key=ranks.index)
+
+    def expect_completion(self, body: Completion, org: OrgId) -> Expected:
+        task, key = str(body.task_id), _key(body)
+        lease = self.leases.get(task)
+        if org not in self.world.orgs:
+            return frozenset({"NotFound"})
+        if key in self.accepted:
+            text, status = self.accepted[key]
+            if text != _text(body):
+                return REFUSED
+            # A slice that yielded is forgotten once the next one runs.
+            return frozenset({status}) | (REFUSED if status == "Yielded" else frozenset())
+        is_current = self.fences.get(task) == key[1:]
+        if task in self.uncertain or (key in self.unknown and not is_current):
+            return None
+        if key in self.unknown and _text(body) not in self.unknown[key]:
+            return None
+        if not is_current:
+            return None if body.status == "Canceled" else REFUSED
+        if task in self.canceled_tasks:
+            return None if body.status == "Canceled" else REFUSED
+        if body.status == "Canceled":
+            return REFUSED
+        running = lease is not None and lease.token == key[2] and lease.started
+        if body.status == "Yielded":
+            return frozenset({"Yielded"}) if running else None
+        if body.status == "Completed":
+            return frozenset({"Completed"})
+        return frozenset({"Failed"}) if running else frozenset(
+            {"Failed", "TimedOut", "LeaseExpired"}
+        )
+
+    def completion_unknown(self, body: Completion) -> None:
+        self.unknown.setdefault(_key(body), set()).add(_text(body))
+        self.announced(body.task_id, body.events, "unknown")
+        self._slice_written(body, certain=False)
+
+    def completed(self, body: Completion, expected: Expected, result: CompletionResult) -> str:
+        answer = result.error.code if result.error is not None else str(result.status)
+        name = f"{self.world.name(body.task_id)}/{body.attempt} reports {body.status}"
+        self.check_answer(name, expected, answer)
+        if result.error is not None:
+            self.announced(body.task_id, body.events, "refused")
+            return answer
+        known = self.accepted.setdefault(_key(body), (_text(body), answer))
+        self.must(known == (_text(body), answer), f"{name}: two outcomes, {known[1]} and {answer}")
+        self.announced(body.task_id, body.events, "accepted")
+        self._slice_written(body, certain=True)
+        return answer
+
+    # Operator state of sources -------------------------------------------------------------------
+
+    def _slice_written(self, body: Completion, *, certain: bool) -> None:
+        for entry in body.state:
+            known = self.source_states.setdefault(str(body.task_id), [None])
+            if certain:
+                known[:] = [entry.value]
+            else:
+                known.append(entry.value)
+
+    def state_seen(self, claim: Claimed, value: Any) -> None:
+        known = self.source_states.get(str(claim.task_id), [None])
+        fresh = {"next": 0, "rewrites": 0}
+        if value not in [fresh if each is None else each for each in known]:
+            lease = self._current_lease(claim)
+            # A zombie reads what a newer slice has written since.
+            self.must(lease is None, f"{self._name(str(claim.task_id))}: the state is lost")
+
+
+def _key(body: Completion) -> FenceKey:
+    return (str(body.task_id), body.attempt, str(body.lease_token))
+
+
+def _text(body: Completion) -> str:
+    return body.model_dump_json()
