@@ -129,6 +129,17 @@ def test_a_delete_with_stale_and_current_receipts_takes_the_current_ones(
     assert queues.depth_becomes(QueueDepth(visible=0, in_flight=0, dead=0))
 
 
+def test_a_stale_receipt_is_not_helped_by_a_current_one_beside_it(queues: QueueHarness) -> None:
+    send_numbers(queues, 2)
+    first = queues.receive_all(2, visibility=queues.visibility)
+    queues.let_pass(queues.visibility * 1.1)
+    second = queues.receive_all(2)
+    stale = [message.receipt for message in first if message.body == {"number": 0}]
+    current = [message.receipt for message in second if message.body == {"number": 1}]
+    queues.queue.delete(queues.name, stale + current)
+    assert queues.depth_becomes(QueueDepth(visible=0, in_flight=1, dead=0))
+
+
 def test_deleting_twice_is_no_error(queues: QueueHarness) -> None:
     send_numbers(queues, 2)
     received = queues.receive_all(2)

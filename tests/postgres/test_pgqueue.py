@@ -118,6 +118,46 @@ def test_a_late_delete_never_removes_a_message_received_again(
         state_database.write("clear", "DELETE FROM pgqueue_messages", {})
 
 
+def test_a_receiver_neither_waits_for_another_nor_takes_from_it(
+    state_database: StateDatabase, queue: PgQueue, manual_clock: ManualClock, ids: Ids
+) -> None:
+    queue.send("tasks", [{"number": number} for number in range(5)])
+    with psycopg.connect(state_database.dsn) as other:
+        other.execute(
+            STATEMENTS["receive"],
+            {
+                "queue": "tasks",
+                "limit": 2,
+                "max_receives": 10,
+                "receive_token": ids.token(),
+                "now": manual_clock.now(),
+                "visible_at": manual_clock.now() + LONG,
+            },
+        )
+        started = time.monotonic()
+        with ThreadPoolExecutor() as pool:
+            receive = pool.submit(queue.receive, "tasks", limit=5, visibility=LONG, wait=NO_WAIT)
+            time.sleep(0.2)
+            done_while_the_other_is_open = receive.done()
+            other.commit()
+            assert len(receive.result(timeout=5)) == 3
+    assert done_while_the_other_is_open
+    assert time.monotonic() - started < 2
+
+
+def test_dying_messages_are_passed_over_in_the_same_receive(
+    queue: PgQueue, manual_clock: ManualClock
+) -> None:
+    queue.send("tasks", [{"number": number} for number in range(3)])
+    for _ in range(10):
+        assert len(queue.receive("tasks", limit=3, visibility=LONG, wait=NO_WAIT)) == 3
+        manual_clock.advance(LONG)
+    queue.send("tasks", [{"number": 99}])
+    [message] = queue.receive("tasks", limit=1, visibility=LONG, wait=NO_WAIT)
+    assert message.body == {"number": 99}
+    assert queue.depth("tasks") == QueueDepth(visible=0, in_flight=1, dead=3)
+
+
 @pytest.mark.parametrize("statement", ["receive", "next_visible_at", "extend", "delete", "redrive"])
 def test_no_statement_reads_the_whole_table(
     state_database: StateDatabase, queue: PgQueue, ids: Ids, statement: str

@@ -67,6 +67,8 @@ class SimulatedState(StateDatabase):
         # Single-threaded: who steps in cannot wait for a lock, it fails and tries again later.
         self._held[1].execute("SET lock_timeout = '2ms'")
         self.depth = 0
+        self.touched = False
+        """Whether anybody used the database since the oracle last looked."""
         self.between: Callable[[], None] = _nothing
 
     def attach(self, crash_points: CrashPoints, between: Callable[[], None]) -> None:
@@ -79,6 +81,7 @@ class SimulatedState(StateDatabase):
 
     @contextmanager
     def connection(self) -> Iterator[Connection[Row]]:
+        self.touched = True
         try:
             yield self._held[self.depth]
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:

@@ -83,12 +83,16 @@ class Oracle:
 
     # After every step ----------------------------------------------------------------------------
 
-    def observe(self) -> None:
-        seen = self.world.state.look("observe")[0].seen
+    def observe(self, *, again: bool = False) -> None:
+        state = self.world.state
+        if not state.touched and not again:
+            return
+        seen = state.look("observe")[0].seen
         leases = {row[0]: Lease(*row) for row in seen[0] or ()}
         for task, lease in leases.items():
             self._compare(task, self.leases.get(task), lease)
         self.leases = leases
+        state.touched = False
         self._check_holders(leases, seen[1] or [], seen[2] or [], seen[3] or [])
         self.tasks = seen[5]
         start = START.timestamp()

@@ -66,7 +66,7 @@ class Run:
             self.abandoned(for_good=True)
             return
         if faults.happens("run_stalled", 0.06):
-            duration = rng.uniform(110, 420)
+            duration = rng.uniform(110, 260)
         elif faults.happens("run_timed_out", 0.02):
             # Alive all the time, and longer than its job allows.
             duration = self.job.timeout_seconds + rng.uniform(1, 60)
@@ -267,7 +267,7 @@ class Run:
             return Completion(
                 **fence, status="Yielded", resume_after_seconds=_SLICE_RESTS_FOR_GOOD
             )
-        scopes = [(value["next"] + i, 0) for i in range(rng.randrange(1, 4))]
+        scopes = [(value["next"] + i, 0) for i in range(rng.randrange(2, 6))]
         if value["next"] and world.faults.happens("event_repeated", 0.2):
             scopes.append((rng.randrange(value["next"]), 0))
         if value["next"] and world.faults.happens("event_rewritten", 0.2):

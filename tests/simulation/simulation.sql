@@ -129,11 +129,11 @@ SELECT p.task_id, array_agg(p.place ORDER BY p.place) AS places
 HAVING count(*) > 1 OR min(p.place) = 'none'
 
 -- name: next_due
--- When something will happen by itself, and whether anything is left to do at all.
-SELECT least((SELECT min(due_at) FROM delayed), (SELECT min(lease_expires_at) FROM leases),
-             (SELECT min(deadline_at) FROM leases), (SELECT min(available_at) FROM outbox
-                                                      WHERE status = 'Pending'),
-             (SELECT min(ready_at) + interval '60 seconds' FROM ready)) AS due_at,
+-- When which function will find something to do, and whether anything is left to do at all.
+SELECT (SELECT min(available_at) FROM outbox WHERE status = 'Pending') AS relay,
+       least((SELECT min(due_at) FROM delayed),
+             (SELECT min(ready_at) + interval '60 seconds' FROM ready)) AS dispatcher,
+       (SELECT min(least(lease_expires_at, deadline_at)) FROM leases) AS reaper,
        (SELECT count(*) FROM ready) + (SELECT count(*) FROM leases) + (SELECT count(*) FROM outbox)
        + (SELECT count(*) FROM delayed d JOIN jobs j ON j.job_id = d.job_id
            WHERE j.activation <> 'source' OR d.failures > 0)

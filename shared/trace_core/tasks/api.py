@@ -120,10 +120,11 @@ class Completion(Fenced):
     """The end of an attempt (Completed, Failed, Canceled) or of a source's slice (Yielded)."""
 
     status: Literal["Completed", "Failed", "Canceled", "Yielded"]
-    events: Events = []
-    outputs: Outputs = []
-    state: Annotated[list[StateEntry], Field(max_length=100)] = []
-    triggers_taken: Annotated[list[Bigint], Field(max_length=1000)] = []
+    # Factories, since pydantic copies a default list deeply for every completion.
+    events: Events = Field(default_factory=list)
+    outputs: Outputs = Field(default_factory=list)
+    state: list[StateEntry] = Field(default_factory=list, max_length=100)
+    triggers_taken: list[Bigint] = Field(default_factory=list, max_length=1000)
     """Numbers of the manual requests that this slice has served."""
     resume_after_seconds: Annotated[float, Field(ge=0, le=86_400)] = 0
     """For an always-on source that yields: how long to rest before the next slice."""

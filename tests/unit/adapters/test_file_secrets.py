@@ -46,6 +46,7 @@ def test_a_damaged_file_is_reported_without_its_content(tmp_path: Path, text: st
         store.get(ORG, USER, "a")
     shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value.body())
     assert "s3cret-value" not in shown
+    assert caught.value.__context__ is None
     with pytest.raises(Unavailable):
         store.put(ORG, USER, "b", "1")
     assert (tmp_path / f"{ORG}.user.json").read_text(encoding="latin-1") == text

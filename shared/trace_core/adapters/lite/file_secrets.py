@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from trace_core.adapters.lite.atomic_files import exclusive_lock, replace_file
@@ -73,11 +73,10 @@ class FileSecretStore:
             raise Unavailable("The secrets cannot be read.") from error
         with os.fdopen(descriptor, "rb") as file:
             data = file.read()
-        try:
+        values = None
+        with suppress(ValueError):
             values = json.loads(data)
-        except ValueError:
-            # The original error carries the whole text: cut it off.
-            raise Unavailable("A file of secrets is damaged.") from None
+        # Raised out here, since the parser's own error carries the whole text with it.
         if not isinstance(values, dict):
             raise Unavailable("A file of secrets is damaged.")
         return values
