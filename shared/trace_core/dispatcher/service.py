@@ -31,13 +31,20 @@ class Dispatcher:
     """Any number run at once: every step is a guarded statement."""
 
     def __init__(
-        self, state: StateDatabase, clock: Clock, ids: Ids, waker: Waker, control: Control
+        self,
+        state: StateDatabase,
+        clock: Clock,
+        ids: Ids,
+        waker: Waker,
+        control: Control,
+        timings: limits.Timings = limits.DEFAULT_TIMINGS,
     ) -> None:
         self._state = state
         self._clock = clock
         self._ids = ids
         self._waker = waker
         self._control = control
+        self._timings = timings
 
     def run_once(self) -> DispatchReport:
         now = self._clock.now()
@@ -57,7 +64,7 @@ class Dispatcher:
             SQL["sweep_ready"],
             {
                 "now": now,
-                "grace": limits.SWEEP_GRACE,
+                "grace": self._timings.sweep_grace,
                 "limit": _SWEEP_TARGETS,
                 "outbox_ids": self._ids.many(_SWEEP_TARGETS),
             },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 
 TASK_LEASE = timedelta(seconds=120)
@@ -46,3 +47,17 @@ HISTORY_MONTHS_AHEAD = 3
 
 SWEEP_GRACE = timedelta(seconds=60)
 """A wake-up this old without a claim is taken for lost and sent again."""
+
+
+@dataclass(frozen=True)
+class Timings:
+    """How long a deployment waits for what; a demo or a drill sets them short."""
+
+    lease: timedelta = TASK_LEASE
+    reservation: timedelta = RESERVATION_LEASE
+    backoff_base: timedelta = TASK_BACKOFF_BASE
+    backoff_cap: timedelta = TASK_BACKOFF_CAP
+    sweep_grace: timedelta = SWEEP_GRACE
+
+
+DEFAULT_TIMINGS = Timings()

@@ -83,10 +83,17 @@ def claimed_from(row: Row, org_id: OrgId) -> Claimed:
 class Claims:
     """Hands ready tasks to workers, and reservations to runners that are started by us."""
 
-    def __init__(self, state: StateDatabase, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self,
+        state: StateDatabase,
+        clock: Clock,
+        ids: Ids,
+        timings: limits.Timings = limits.DEFAULT_TIMINGS,
+    ) -> None:
         self._state = state
         self._clock = clock
         self._ids = ids
+        self._timings = timings
 
     def claim(self, org_id: OrgId, runtime: Runtime, limit: int, worker_id: str) -> list[Claimed]:
         """The most urgent ready tasks of a runtime: live before backfill, then the oldest."""
@@ -159,7 +166,7 @@ class Claims:
             "runner_id": request.runner_id,
             "lease_token": self._ids.token(),
             "now": self._clock.now(),
-            "lease": limits.TASK_LEASE,
+            "lease": self._timings.lease,
         }
         owner = self._state.read(SQL["org_of_start_token"], params)
         if not owner:
@@ -249,7 +256,7 @@ class Claims:
             "limit": limit,
             "lease_tokens": Uuids(self._ids.tokens(limit)),
             "now": self._clock.now(),
-            "lease": limits.TASK_LEASE if verb == "claim" else limits.RESERVATION_LEASE,
+            "lease": self._timings.lease if verb == "claim" else self._timings.reservation,
         }
 
     def _locate(self, org_id: OrgId, task_ids: Sequence[TaskId]) -> list[Row]:

@@ -62,13 +62,20 @@ def body_digest(completion: Completion) -> UUID:
 
 class Completions:
     def __init__(
-        self, state: StateDatabase, clock: Clock, ids: Ids, waker: Waker, jitter: Jitter
+        self,
+        state: StateDatabase,
+        clock: Clock,
+        ids: Ids,
+        waker: Waker,
+        jitter: Jitter,
+        timings: limits.Timings = limits.DEFAULT_TIMINGS,
     ) -> None:
         self._state = state
         self._clock = clock
         self._ids = ids
         self._waker = waker
         self._jitter = jitter
+        self._timings = timings
 
     def complete(self, org_id: OrgId, completions: Sequence[Completion]) -> list[CompletionResult]:
         """Each report stands for itself: one that is refused does not hold back the others."""
@@ -202,6 +209,7 @@ class Completions:
             retryable=c.retryable,
             now=now,
             jitter=self._jitter,
+            timings=self._timings,
         )
         message = (c.error_message or "")[-limits.ERROR_MESSAGE_MAX :] or None
         end = LeaseEnd(

@@ -22,9 +22,15 @@ class Heartbeat:
 
 
 class Leases:
-    def __init__(self, state: StateDatabase, clock: Clock) -> None:
+    def __init__(
+        self,
+        state: StateDatabase,
+        clock: Clock,
+        timings: limits.Timings = limits.DEFAULT_TIMINGS,
+    ) -> None:
         self._state = state
         self._clock = clock
+        self._timings = timings
 
     def heartbeat(self, org_id: OrgId, fence: Fence) -> Heartbeat:
         params = {
@@ -33,7 +39,7 @@ class Leases:
             "attempt": fence.attempt,
             "lease_token": fence.lease_token,
             "now": self._clock.now(),
-            "lease": limits.TASK_LEASE,
+            "lease": self._timings.lease,
         }
         rows = self._state.write("heartbeat", SQL["heartbeat"], params)
         if rows:

@@ -154,6 +154,7 @@ def end_attempt(
     retryable: bool,
     now: datetime,
     jitter: Jitter,
+    timings: limits.Timings = limits.DEFAULT_TIMINGS,
 ) -> AttemptEnd:
     """Retry with backoff while attempts are left; a source never ends, it backs off at the cap.
 
@@ -164,7 +165,7 @@ def end_attempt(
     may_retry = rules.is_source or (retryable and failures < rules.max_attempts)
     if not may_retry:
         return AttemptEnd(outcome, None)
-    wait = delay(limits.TASK_BACKOFF_BASE, limits.TASK_BACKOFF_CAP, failures - 1, jitter)
+    wait = delay(timings.backoff_base, timings.backoff_cap, failures - 1, jitter)
     return AttemptEnd(outcome, now + wait)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from trace_core.database.state import Row, StateDatabase
+from trace_core.kernel import limits
 from trace_core.kernel.backoff import Jitter
 from trace_core.kernel.ids import Ids, OrgId
 from trace_core.ports.clock import Clock
@@ -34,13 +35,20 @@ class Reaper:
     """Any number run at once: rows that another one holds are skipped."""
 
     def __init__(
-        self, state: StateDatabase, clock: Clock, ids: Ids, waker: Waker, jitter: Jitter
+        self,
+        state: StateDatabase,
+        clock: Clock,
+        ids: Ids,
+        waker: Waker,
+        jitter: Jitter,
+        timings: limits.Timings = limits.DEFAULT_TIMINGS,
     ) -> None:
         self._state = state
         self._clock = clock
         self._ids = ids
         self._waker = waker
         self._jitter = jitter
+        self._timings = timings
 
     def run_once(self, limit: int = 100) -> ReapReport:
         now = self._clock.now()
@@ -81,6 +89,7 @@ class Reaper:
             retryable=True,
             now=now,
             jitter=self._jitter,
+            timings=self._timings,
         )
         return LeaseEnd(
             lease.task_id, lease.lease_sequence, attempt, outcome, ended.due_at,
