@@ -67,6 +67,7 @@ DELETE FROM pgqueue_messages
                  FROM pgqueue_messages
                 WHERE queue = %(queue)s::text
                   AND message_id = receipt.message_id
+                  AND receive_token = receipt.receive_token
                 OFFSET 0) AS message))
    AND receive_token = ANY (%(receive_tokens)s::uuid[]);
 

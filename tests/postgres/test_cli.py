@@ -1,0 +1,135 @@
+"""The commands against a real database: what people read, and what scripts parse."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.postgres.lite_app import CHAIN, OPERATORS
+from trace_cli import main as cli
+
+
+class Shell:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        self._monkeypatch.setattr(sys, "argv", ["trace", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = self._capsys.readouterr()
+        return int(ended.value.code or 0), captured.out, captured.err
+
+    def json(self, *arguments: str) -> Any:
+        code, out, err = self.run(*arguments, "--json")
+        assert (code, err) == (0, "")
+        return json.loads(out)
+
+
+@pytest.fixture
+def shell(
+    state_dsn: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Shell:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRACE_STATE_DSN", state_dsn)
+    monkeypatch.setenv("TRACE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TRACE_OPERATOR_MODULES", OPERATORS)
+    (tmp_path / "chain.yaml").write_text(CHAIN)
+    return Shell(monkeypatch, capsys)
+
+
+def test_a_dag_is_deployed_once_and_an_edit_is_refused_clearly(
+    shell: Shell, tmp_path: Path
+) -> None:
+    assert shell.run("status")[:2] == (0, "No DAG is deployed.\n")
+    assert shell.run("dag", "deploy", "chain.yaml") == (
+        0,
+        "Deployed chain version 1 with 4 jobs.\n",
+        "",
+    )
+    assert "nothing changed" in shell.run("dag", "deploy", "chain.yaml")[1]
+    (tmp_path / "edit.yaml").write_text(CHAIN.replace("per_slice: 5", "per_slice: 6"))
+    code, out, err = shell.run("dag", "deploy", "edit.yaml")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: DAG chain is deployed with another definition.")
+    assert err.count("\n") == 1
+
+
+def test_the_problems_of_a_file_are_shown_where_they_are(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "typo.yaml").write_text(CHAIN.replace("operator: pass_on", "operater: pass_on", 1))
+    code, out, err = shell.run("dag", "deploy", "typo.yaml")
+    assert (code, out) == (1, "")
+    assert "typo.yaml:16:5: jobs[1].operater" in err
+    assert "did you mean `operator`?" in err
+    assert "error: typo.yaml has 1 problem\n" in err
+
+
+def test_dags_and_tasks_are_listed_steered_and_printed_as_json(shell: Shell) -> None:
+    shell.run("dag", "deploy", "chain.yaml")
+    assert "paused" not in shell.run("dag", "list")[1]
+    assert shell.run("dag", "pause", "chain")[1] == "Paused chain.\n"
+    assert shell.json("dag", "list")["dags"][0]["paused_at"]
+    assert shell.run("dag", "resume", "chain")[1] == "Resumed chain.\n"
+    asked = shell.run("dag", "trigger", "chain", "history", "start=1", "end=10")
+    assert asked == (0, "Asked chain.history: request 1.\n", "")
+    tasks = shell.json("task", "list", "--dag", "chain")["tasks"]
+    assert {each["job"] for each in tasks} == {"numbers", "history"}
+    source = next(each["task_id"] for each in tasks if each["job"] == "numbers")
+    assert source in shell.run("task", "list")[1]
+    assert "waits for a worker" in shell.run("task", "show", source)[1]
+    assert shell.json("task", "show", source)["attempts"] == []
+    assert shell.run("task", "logs", source)[1] == "No logs.\n"
+    code, _, err = shell.run("task", "cancel", source)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "pause its DAG instead" in err
+    assert shell.run("task", "retry", source)[0] == 1
+    assert shell.json("status")["totals"]["queued"] >= 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("task", "show", "nope"),
+        ("task", "show", "../../v1/dags"),
+        ("task", "logs", "00000000-0000-0000-0000-000000000000"),
+        ("dag", "pause", "nope"),
+        ("dag", "trigger", "chain", "nope"),
+        ("dag", "trigger", "chain", "history", "no-equals-sign"),
+        ("dag", "deploy", "absent.yaml"),
+        ("task", "list", "--before", "nope"),
+        ("task", "list", "--dag", "Not A Name"),
+    ],
+)
+def test_a_mistake_is_one_clear_message_and_exit_code_1(
+    shell: Shell, arguments: tuple[str, ...]
+) -> None:
+    code, out, err = shell.run(*arguments)
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+
+
+def test_migrations_are_listed_and_nothing_is_left_to_apply(shell: Shell) -> None:
+    assert shell.run("db", "migrate")[1] == "Nothing to do: every migration is applied.\n"
+    assert all(each["applied_at"] for each in shell.json("db", "status")["migrations"])
+
+
+def test_a_database_without_its_tables_says_what_to_run(
+    shell: Shell, empty_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACE_STATE_DSN", empty_dsn)
+    code, _, err = shell.run("status")
+    assert (code, err) == (
+        1,
+        "error: The state database lacks migrations: run `trace db migrate`.\n",
+    )
+    assert shell.json("db", "migrate")["applied"]
+    assert shell.run("status")[0] == 0
