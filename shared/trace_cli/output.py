@@ -115,6 +115,9 @@ def print_error(error: TraceError) -> None:
     out = console(stderr=True)
     details: dict[str, Any] = getattr(error, "details", {}) or error.fields
     out.print(Text.assemble(("error: ", "bold red"), printable(error.message)))
+    for name in ("migration", "module"):
+        if name in details:
+            out.print(Text(printable(f"  {name}: {details[name]}")))
     for each in details.get("problems", []):
         if "reason" in each and "line" not in each:
             out.print(Text(f"  {each.get('field')}: {each['reason']}"))

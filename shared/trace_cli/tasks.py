@@ -12,7 +12,7 @@ from trace_core.tasks.model import TaskStatus
 
 commands = typer.Typer(help="Tasks, their attempts and logs.", no_args_is_help=True)
 
-TaskArgument = Annotated[str, typer.Argument(help="Id of the task.", metavar="TASK")]
+TaskArgument = Annotated[str, typer.Argument(help="Id of the task.")]
 
 
 @commands.command(name="list")
@@ -92,7 +92,8 @@ def show(task: TaskArgument, as_json: AsJson = False) -> None:
             ("Worker", found["worker_id"]),
             ("Lease ends", ago(found["lease_expires_at"])),
             ("Made by", found["producer_task_id"]),
-            ("Error", found["error_message"]),
+            # The rest of it, often a traceback, is in the log.
+            ("Error", (found["error_message"] or "").strip().partition("\n")[0] or None),
         ]
     )
     _section(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
+from trace_core.kernel import limits
 from trace_core.kernel.errors import Invalid
 
 Port = Annotated[int, Field(ge=0, le=65_535)]
@@ -56,6 +58,22 @@ class Settings(BaseModel):
     worker_token: SecretStr | None = Field(
         None, description="Token of `trace worker`; default: the token file of the home folder."
     )
+
+    lease_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
+        limits.TASK_LEASE.total_seconds(),
+        description="How long a worker may be silent before its task is given to another.",
+    )
+    retry_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
+        limits.TASK_BACKOFF_BASE.total_seconds(),
+        description="Nominal wait before the first retry; it doubles with each further one.",
+    )
+
+    @property
+    def timings(self) -> limits.Timings:
+        return limits.Timings(
+            lease=timedelta(seconds=self.lease_seconds),
+            backoff_base=timedelta(seconds=self.retry_seconds),
+        )
 
     @field_validator("operator_modules", mode="before")
     @classmethod

@@ -16,6 +16,7 @@ from trace_core.identity.capability_token import CapabilityTokens, InputPin, Tas
 from trace_core.identity.orgs import Orgs
 from trace_core.kernel.errors import Unauthenticated
 from trace_core.kernel.ids import DatasetVersion, LeaseToken, OrgId
+from trace_core.kernel.limits import Timings
 from trace_core.outbox.relay import Relay, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.waker import Function
@@ -37,6 +38,10 @@ class App(Parts):
     """All services of one process; handlers, commands and tests get them here."""
 
     @property
+    def timings(self) -> Timings:
+        return self._part("timings", lambda: self.settings.timings)
+
+    @property
     def orgs(self) -> Orgs:
         return self._part("orgs", lambda: Orgs(self.state, self.clock, self.ids))
 
@@ -46,7 +51,7 @@ class App(Parts):
 
     @property
     def claims(self) -> Claims:
-        return self._part("claims", lambda: Claims(self.state, self.clock, self.ids))
+        return self._part("claims", lambda: Claims(self.state, self.clock, self.ids, self.timings))
 
     @property
     def payloads(self) -> Payloads:
@@ -54,7 +59,7 @@ class App(Parts):
 
     @property
     def leases(self) -> Leases:
-        return self._part("leases", lambda: Leases(self.state, self.clock))
+        return self._part("leases", lambda: Leases(self.state, self.clock, self.timings))
 
     @property
     def events(self) -> EventAcceptance:
@@ -68,14 +73,14 @@ class App(Parts):
         return self._part("completions", self._build_completions)
 
     def _build_completions(self) -> Completions:
-        return Completions(self.state, self.clock, self.ids, self.waker, self.jitter)
+        return Completions(self.state, self.clock, self.ids, self.waker, self.jitter, self.timings)
 
     @property
     def reaper(self) -> Reaper:
         return self._part("reaper", self._build_reaper)
 
     def _build_reaper(self) -> Reaper:
-        return Reaper(self.state, self.clock, self.ids, self.waker, self.jitter)
+        return Reaper(self.state, self.clock, self.ids, self.waker, self.jitter, self.timings)
 
     @property
     def task_admin(self) -> TaskAdmin:
@@ -131,7 +136,7 @@ class App(Parts):
         control = Control(
             self.state, self.clock, self.claims, self.completions, self.payloads, self.catalog
         )
-        return Dispatcher(self.state, self.clock, self.ids, self.waker, control)
+        return Dispatcher(self.state, self.clock, self.ids, self.waker, control, self.timings)
 
     # Local identity --------------------------------------------------------------------------
 

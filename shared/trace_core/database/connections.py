@@ -50,10 +50,17 @@ class Connections:
         if idle and not self._closed:
             self._idle.append(connection)
         else:
-            # Broken, or left in a state that the next borrower must not inherit.
+            # Broken, or left in a state that the next borrower must not inherit. When one has
+            # broken, the server was away, and the idle ones are broken too.
+            broken = connection.closed
             connection.close()
+            if broken:
+                self._drop_idle()
 
     def close(self) -> None:
         self._closed = True
+        self._drop_idle()
+
+    def _drop_idle(self) -> None:
         while self._idle:
             self._idle.pop().close()

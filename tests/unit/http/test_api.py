@@ -145,7 +145,26 @@ def test_metrics_of_an_invocation_are_published_once(log: io.StringIO) -> None:
     assert found[0]["_aws"]["CloudWatchMetrics"][0]["Namespace"] == "Trace"
 
 
-def test_concurrent_requests_do_not_see_each_other() -> None:
+class Interrupted(str):
+    """A method name during whose reading another thread's request runs from start to end."""
+
+    __slots__ = ()
+
+    def upper(self) -> str:
+        other = threading.Thread(target=call, args=("/v1/tasks/other",))
+        other.start()
+        other.join()
+        return str(self)
+
+
+def test_a_request_in_another_thread_does_not_change_this_one() -> None:
+    event = rest_event("GET", "/v1/tasks/own", headers={"authorization": f"Bearer {GOOD}"})
+    event["httpMethod"] = Interrupted("GET")
+    answer = handler(event, LocalContext("r", "f"))
+    assert json.loads(answer["body"])["task_id"] == "own"
+
+
+def test_many_requests_at_once_are_each_answered_for_themselves() -> None:
     wrong: list[str] = []
 
     def ask(number: int) -> None:

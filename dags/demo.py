@@ -1,0 +1,214 @@
+"""`make demo`: run a DAG, kill a worker in the middle of a task, and watch everything complete."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+
+from trace_cli.dags import deploy_file
+from trace_cli.platform import Choices, Platform
+from trace_cli.transport import LocalTransport
+from trace_core import telemetry
+from trace_core.settings import Settings
+
+HERE = Path(__file__).parent
+DAG_FILE = HERE / "demo.dag.yaml"
+OPERATORS = "dags.demo_operators"
+# Of each job: the source goes on for ever; 120 blocks, 6 ranges of 20, 24 chunks of 5.
+EXPECTED = {"ranges": 120, "chunks": 6, "measure": 24, "label": 24, "summary": 24}
+PATIENCE_SECONDS = 120.0
+
+console = Console(highlight=False)
+
+
+class DemoFailed(Exception):
+    """The demo did not get where it should."""
+
+
+def main() -> int:
+    began = time.monotonic()
+    home = Path(os.environ.get("TRACE_HOME", ".trace")) / "demo"
+    shutil.rmtree(home, ignore_errors=True)
+    settings = Settings(
+        home=home,
+        operator_modules=(OPERATORS,),
+        user_port=0,
+        internal_port=0,
+        task_port=0,
+        lease_seconds=4,
+        retry_seconds=1,
+    )
+    console.rule("[bold]Trace demo[/]")
+    _say("Starting Postgres, the three APIs, dispatcher, reaper and relay …")
+    choices = Choices(children=0, reap_seconds=0.5, sweep_seconds=5.0, dispatch_seconds=0.5)
+    with _logs_aside(home), Platform(settings, choices) as platform:
+        api = LocalTransport(platform.app)
+        try:
+            _run(api, platform, home)
+        except DemoFailed as error:
+            console.print(f"[red]The demo failed:[/] {error}")
+            return 1
+        _last_screen(api, home, time.monotonic() - began)
+    return 0
+
+
+def _run(api: LocalTransport, platform: Platform, home: Path) -> None:
+    deploy_file(api, DAG_FILE)
+    _say(f"Deployed [bold]{DAG_FILE.name}[/]: 6 jobs with source, aggregator, splitter, fan-out")
+    first = _worker(platform, home)
+    _say(f"Started worker 1 (process {first.pid})")
+    slow = _wait(lambda: _slow_task(api), "the slow task to start", api)
+    time.sleep(0.5)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    _say(
+        f"[red]Killed worker 1[/] with SIGKILL in the middle of task [bold]{slow['task_id']}[/] "
+        f"(measure, blocks {slow['scope']['partition_key']})"
+    )
+    second = _worker(platform, home)
+    _say(f"Started worker 2 (process {second.pid}); the lease of the dead one runs out in 4 s")
+    _wait(lambda: _all_completed(api), "every task to complete", api, progress=True)
+    os.killpg(second.pid, signal.SIGTERM)
+    second.wait(20)
+
+
+def _worker(platform: Platform, home: Path) -> subprocess.Popen[bytes]:
+    """A worker as another process has it: an address and a token, no database."""
+    environment = {
+        **os.environ,
+        "TRACE_HOME": str(home),
+        "TRACE_INTERNAL_URL": platform.app.settings.internal_address,
+        "TRACE_TASK_API_URL": platform.app.settings.task_address,
+        "TRACE_OPERATOR_MODULES": OPERATORS,
+    }
+    with (home / "worker.log").open("ab") as log:
+        return subprocess.Popen(  # noqa: S603
+            [str(Path(sys.executable).with_name("trace")), "worker", "--poll-seconds", "0.2"],
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _slow_task(api: LocalTransport) -> dict[str, Any] | None:
+    running = api.call("GET", "/v1/tasks", query={"job": "measure", "status": "Running"})
+    for task in running["tasks"]:
+        if task["scope"]["start"] <= 55 <= task["scope"]["end"]:
+            return dict(task)
+    return None
+
+
+def _all_completed(api: LocalTransport) -> bool:
+    jobs = {job["job"]: job for job in api.call("GET", "/v1/status")["jobs"]}
+    return all(jobs[name]["completed"] == count for name, count in EXPECTED.items())
+
+
+def _wait(
+    done: Callable[[], Any], what: str, api: LocalTransport, *, progress: bool = False
+) -> Any:
+    """Poll until something is there; shows how far the DAG is meanwhile."""
+    ends = time.monotonic() + PATIENCE_SECONDS
+    with console.status(f"waiting for {what} …") as status:
+        while time.monotonic() < ends:
+            found = done()
+            if found:
+                return found
+            if progress:
+                totals = api.call("GET", "/v1/status")["totals"]
+                status.update(
+                    f"queued {totals['queued']}   running {totals['running']}   "
+                    f"retrying {totals['retrying']}   completed {totals['completed']}"
+                )
+            time.sleep(0.2)
+    raise DemoFailed(f"waited {PATIENCE_SECONDS:.0f} s for {what}")
+
+
+def _last_screen(api: LocalTransport, home: Path, seconds: float) -> None:
+    retried = [
+        api.call("GET", f"/v1/tasks/{task['task_id']}")
+        for task in api.call("GET", "/v1/tasks", query={"job": "measure", "limit": "100"})["tasks"]
+        if task["attempt"] > 1
+    ]
+    jobs = Table(title="What ran", title_justify="left")
+    for column in ("job", "operator", "runtime", "completed", "failed"):
+        jobs.add_column(column, justify="right" if column in ("completed", "failed") else "left")
+    for job in api.call("GET", "/v1/status")["jobs"]:
+        done = "slices, goes on" if job["activation"] == "source" else str(job["completed"])
+        jobs.add_row(job["job"], job["operator"], job["runtime"], done, str(job["failed"]))
+    attempts = Table(title="What the kill did", title_justify="left")
+    for column in ("task of measure", "attempt", "outcome", "worker", "seconds"):
+        attempts.add_column(column)
+    for task in retried:
+        for attempt in task["attempts"]:
+            attempts.add_row(
+                f"blocks {task['scope']['partition_key']}",
+                str(attempt["attempt"]),
+                attempt["outcome"],
+                attempt["worker_id"],
+                _seconds(attempt),
+            )
+    console.print()
+    console.print(jobs)
+    console.print(attempts)
+    total = sum(EXPECTED.values())
+    example = retried[0]["task_id"] if retried else "TASK"
+    console.print(
+        Panel(
+            f"[green]All {total} tasks completed in {seconds:.0f} s.[/] Worker 1 was killed in the "
+            f"middle of {len(retried)} task{'s' if len(retried) != 1 else ''}; "
+            "the reaper noticed that the leases ran out, and worker 2 ran the next attempt. "
+            "Nothing was lost, and nothing was done twice: whatever a dead worker still sends is "
+            "refused, because its lease token is no longer current.",
+            title="What happened",
+            title_align="left",
+        )
+    )
+    console.print("Look around; the state of the demo is kept until the next one:", style="bold")
+    trace = f"TRACE_HOME={home} .venv/bin/trace"
+    graph = f".venv/bin/trace dag graph {DAG_FILE.relative_to(HERE.parent)} --operators {OPERATORS}"
+    for line in (
+        f"{trace} status",
+        f"{trace} task show {example}",
+        f"{trace} task logs {example}",
+        graph,
+    ):
+        console.print(f"  {line}", soft_wrap=True)
+    console.print(
+        "Read on: README.md, docs/architecture.md, docs/state_machines.md", soft_wrap=True
+    )
+
+
+def _seconds(attempt: dict[str, Any]) -> str:
+    if not attempt["started_at"]:
+        return "-"
+    started = datetime.fromisoformat(attempt["started_at"])
+    return f"{(datetime.fromisoformat(attempt['ended_at']) - started).total_seconds():.1f}"
+
+
+@contextmanager
+def _logs_aside(home: Path) -> Iterator[None]:
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "demo.log").open("a", encoding="utf-8") as file, telemetry.redirected(file):
+        yield
+
+
+def _say(line: str) -> None:
+    console.print(f"[dim]>[/] {line}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
