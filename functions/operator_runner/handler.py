@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 from uuid import uuid4
@@ -11,7 +9,9 @@ from uuid import uuid4
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from trace_core.adapters.lite.system_clock import SystemClock
 from trace_core.operators.catalog import load_catalog
+from trace_core.settings import Settings
 from trace_core.worker.client import HttpClient, TaskApi
 from trace_core.worker.runner import Runner
 from trace_core.worker.supervision import InThisProcess, Supervisor
@@ -19,15 +19,11 @@ from trace_core.worker.supervision import InThisProcess, Supervisor
 logger = Logger(service="operator_runner")
 
 
-class SystemClock:
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-
 @cache  # once per cold start
 def runner() -> Runner:
-    api = TaskApi(HttpClient(os.environ["TRACE_TASK_API_URL"]))
-    catalog = load_catalog(os.environ.get("TRACE_OPERATOR_MODULES", "").split())
+    settings = Settings.from_env()
+    api = TaskApi(HttpClient(settings.task_address))
+    catalog = load_catalog(settings.operator_modules)
     supervisor = Supervisor(InThisProcess(catalog, api), clock=SystemClock())
     return Runner(api, supervisor, new_runner_id=lambda: f"lambda:{uuid4()}", patience=60.0)
 

@@ -45,10 +45,7 @@ def setting(dsn: str, name: str) -> str:
 
 def start_in_other_processes(folder: Path, count: int) -> list[str]:
     arguments = [sys.executable, "-W", "error", "-c", DATABASE, str(folder)]
-    others = [
-        subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)  # noqa: S603
-        for _ in range(count)
-    ]
+    others = [subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) for _ in range(count)]
     found = [other.communicate(timeout=60)[0].strip() for other in others]
     assert [other.returncode for other in others] == [0] * count
     return found

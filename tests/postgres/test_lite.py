@@ -172,7 +172,7 @@ def test_trace_dev_starts_works_and_leaves_no_process_behind(tmp_path: Path) -> 
     environment.pop("TRACE_STATE_DSN", None)
     command = [sys.executable, "-c", "from trace_cli.main import main; main()"]
     with (tmp_path / "out").open("w") as out:
-        process = subprocess.Popen(  # noqa: S603
+        process = subprocess.Popen(
             [*command, "dev", "--deploy", "chain.yaml"],
             cwd=tmp_path,
             env=environment,
@@ -186,7 +186,7 @@ def test_trace_dev_starts_works_and_leaves_no_process_behind(tmp_path: Path) -> 
             assert process.poll() is None, said
 
             def status() -> Any:
-                done = subprocess.run(  # noqa: S603
+                done = subprocess.run(
                     [*command, "status", "--json"],
                     cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
                 )  # fmt: skip

@@ -183,9 +183,7 @@ class Object(Shape):
                 problems.add(node.at, (*path, name), "missing", "is missing", better)
         return Record(path, values, frozenset(given))
 
-    def _refuse_key(
-        self, name: str, node: MapNode, path: Path, problems: Problems
-    ) -> str | None:
+    def _refuse_key(self, name: str, node: MapNode, path: Path, problems: Problems) -> str | None:
         """Gives the key that was probably meant."""
         at = node.entries[name].key_at
         beside = (self.refused_beside.get((name, other)) for other in node.entries)

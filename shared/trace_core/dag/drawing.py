@@ -129,9 +129,7 @@ def _draw_gap(
     }
     lower: dict[int, list[tuple[int, Place]]] = {index: [] for index in upper}
     for place in layout.layers[number + 1]:
-        entering = [
-            index for index in upper if place in layout.below(layout.nets[index], number)
-        ]
+        entering = [index for index in upper if place in layout.below(layout.nets[index], number)]
         columns = _entering_columns(place, entering, upper)
         if columns is None:
             return None
@@ -168,8 +166,7 @@ def _entering_columns(
         free = [
             column
             for column in range(first, last + 1)
-            if column not in blocked
-            and all(abs(column - other) >= 2 for other in taken.values())
+            if column not in blocked and all(abs(column - other) >= 2 for other in taken.values())
         ]
         if not free:
             return None

@@ -15,9 +15,7 @@ from enum import StrEnum
 from trace_core.kernel.errors import Invalid
 
 FIELD = re.compile(r"[a-z_][a-z0-9_]{0,62}")
-KEYWORDS = frozenset(
-    {"and", "or", "not", "in", "between", "is", "null", "true", "false"}
-)
+KEYWORDS = frozenset({"and", "or", "not", "in", "between", "is", "null", "true", "false"})
 DEPTH_MAX = 32
 LITERALS_MAX = 1000
 LITERAL_TEXT_MAX = 1024
@@ -185,12 +183,13 @@ def check_same_kind(*values: Literal) -> None:
     kinds = set()
     for value in values:
         check_literal(value)
-        kinds.add("number" if isinstance(value, int | Decimal) and not isinstance(value, bool)
-                  else type(value).__name__)
-    if len(kinds) > 1:
-        raise FilterInvalid(
-            "text, numbers and true/false are mixed", "use values of one kind"
+        kinds.add(
+            "number"
+            if isinstance(value, int | Decimal) and not isinstance(value, bool)
+            else type(value).__name__
         )
+    if len(kinds) > 1:
+        raise FilterInvalid("text, numbers and true/false are mixed", "use values of one kind")
 
 
 def _check_parts(parts: tuple[Predicate, ...]) -> None:

@@ -72,9 +72,7 @@ SOURCE = Object(
                 re.compile(r"(?:/[a-z0-9][a-z0-9_-]*)+"),
                 "a path such as `/orders/new` in lower case",
                 longest=200,
-                fix=lambda text: (
-                    f"/{text}" if re.fullmatch(r"[a-z0-9][a-z0-9_-]*", text) else None
-                ),
+                fix=lambda text: f"/{text}" if re.fullmatch(r"[a-z0-9][a-z0-9_-]*", text) else None,
             ),
             "Where the webhook is called; with `kind: webhook` only.",
         ),

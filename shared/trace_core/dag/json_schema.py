@@ -1,6 +1,6 @@
 """The JSON Schema of DAG files for editors, made from the grammar and the operator catalog.
 
-    python -m trace_core.dag.json_schema > docs/reference/dag.schema.json
+python -m trace_core.dag.json_schema > docs/reference/dag.schema.json
 """
 
 from __future__ import annotations

@@ -72,9 +72,7 @@ class Layout:
     def below(self, net: Net, layer: int) -> list[Place]:
         """What a net reaches in the layer after `layer`."""
         reached: list[Place] = [
-            self.boxes[reader]
-            for reader in net.readers
-            if self.boxes[reader].layer == layer + 1
+            self.boxes[reader] for reader in net.readers if self.boxes[reader].layer == layer + 1
         ]
         via = net.vias.get(layer + 1)
         return [*reached, via] if via else reached

@@ -113,9 +113,7 @@ class Problems:
                 "too_many_problems",
             )
             raise TooManyProblems
-        self._found[key] = Problem(
-            self._file, at.line, at.column, field, reason, suggestion, code
-        )
+        self._found[key] = Problem(self._file, at.line, at.column, field, reason, suggestion, code)
 
     def in_file_order(self) -> tuple[Problem, ...]:
         def place(problem: Problem) -> tuple[bool, int, int, str]:

@@ -1,6 +1,6 @@
 """The reference page of the DAG file, made from the grammar and the operator catalog.
 
-    python -m trace_core.dag.reference > docs/reference/dag_file.md
+python -m trace_core.dag.reference > docs/reference/dag_file.md
 """
 
 from __future__ import annotations

@@ -88,9 +88,7 @@ def _job(job: Record, defaults: Record | None) -> Job:
         max_queued=_inside(job.get("backpressure"), "max_queued"),
         priority=Priority(setting("priority", Priority.LIVE)),
         max_attempts=setting("max_attempts", limits.TASK_MAX_ATTEMPTS),
-        timeout=timedelta(
-            seconds=setting("timeout_seconds", limits.TASK_TIMEOUT.total_seconds())
-        ),
+        timeout=timedelta(seconds=setting("timeout_seconds", limits.TASK_TIMEOUT.total_seconds())),
         heartbeat=timedelta(
             seconds=setting("heartbeat_seconds", limits.HEARTBEAT_INTERVAL.total_seconds())
         ),

@@ -136,6 +136,8 @@ class Completion(Fenced):
     def _fits_its_status(self) -> Completion:
         if self.status in ("Failed", "Canceled") and (self.events or self.outputs or self.state):
             raise ValueError(f"a {self.status} attempt has no events, outputs or state")
+        if len({entry.key for entry in self.state}) != len(self.state):
+            raise ValueError("a state key stands twice")
         return self
 
 

@@ -83,7 +83,7 @@ class Views:
             {**row._asdict(), "completed": completed.get((row.dag, row.job), 0)}
             for row in self._state.read(SQL["job_backlog"], {"org_id": org_id})
         ]
-        outbox = self._state.read(SQL["outbox_metrics"], {})[0]
+        outbox = self._state.read(SQL["outbox_of_org"], {"org_id": org_id})[0]
         return {
             "now": self._clock.now(),
             "jobs": jobs,

@@ -170,9 +170,17 @@ SELECT count(*) AS running, min(l.lease_expires_at) AS oldest_expiry,
        (SELECT count(*) FROM delayed w WHERE w.failures > 0) AS retrying
   FROM leases l
 
--- name: outbox_metrics
--- What waits to leave the database.
+-- fragment: outbox_counts
 SELECT count(*) FILTER (WHERE o.status = 'Pending') AS pending,
        count(*) FILTER (WHERE o.status = 'Failed') AS failed,
        min(o.created_at) FILTER (WHERE o.status = 'Pending') AS oldest_pending_at
   FROM outbox o
+
+-- name: outbox_metrics
+-- What waits to leave the database.
+-- include: outbox_counts
+
+-- name: outbox_of_org
+-- What of one org waits to leave the database.
+-- include: outbox_counts
+ WHERE o.org_id = %(org_id)s

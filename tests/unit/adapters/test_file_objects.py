@@ -54,8 +54,7 @@ def test_files_that_others_wrote_are_objects(store: FileObjectStore, tmp_path: P
 def test_of_processes_that_create_at_once_one_wins_each_key(tmp_path: Path) -> None:
     arguments = [sys.executable, "-c", CREATE, str(tmp_path / "objects")]
     creators = [
-        subprocess.Popen([*arguments, name], stdout=subprocess.PIPE, text=True)  # noqa: S603
-        for name in "abc"
+        subprocess.Popen([*arguments, name], stdout=subprocess.PIPE, text=True) for name in "abc"
     ]
     assert sum(int(creator.communicate(timeout=30)[0]) for creator in creators) == 20
 
@@ -188,7 +187,7 @@ def test_creates_and_deletes_in_one_folder_do_not_disturb_each_other(
         "for _ in range(100): store.create('f/g/h/theirs', b''); store.delete('f/g/h/theirs')\n"
     )
     arguments = [sys.executable, "-c", script, str(tmp_path / "objects")]
-    with subprocess.Popen(arguments) as other:  # noqa: S603
+    with subprocess.Popen(arguments) as other:
         for _ in range(100):
             store.create("f/g/h/ours", b"")
             store.delete("f/g/h/ours")

@@ -38,10 +38,7 @@ def test_only_the_owner_can_read_the_key(tmp_path: Path) -> None:
 
 def test_processes_that_start_at_once_agree_on_one_key(tmp_path: Path) -> None:
     arguments = [sys.executable, "-c", SHOW_KEY, str(tmp_path / "task.pem")]
-    starters = [
-        subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)  # noqa: S603
-        for _ in range(3)
-    ]
+    starters = [subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert len({starter.communicate(timeout=30)[0] for starter in starters}) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["task.pem"]
 

@@ -36,9 +36,7 @@ literals = st.one_of(*kinds, st.booleans())
 
 
 def same_kind(size: int, most: int) -> st.SearchStrategy[tuple[filters.Literal, ...]]:
-    return st.one_of(
-        *(st.lists(kind, min_size=size, max_size=most).map(tuple) for kind in kinds)
-    )
+    return st.one_of(*(st.lists(kind, min_size=size, max_size=most).map(tuple) for kind in kinds))
 
 
 leaves = st.one_of(

@@ -108,8 +108,10 @@ def big_number(dice: random.Random, data: bytes) -> bytes:
 
 
 def odd_letters(dice: random.Random, data: bytes) -> bytes:
-    letters = "".join(chr(dice.choice([dice.randrange(0xD800), dice.randrange(0xE000, 0x110000)]))
-                      for _ in range(dice.randint(1, 5)))
+    letters = "".join(
+        chr(dice.choice([dice.randrange(0xD800), dice.randrange(0xE000, 0x110000)]))
+        for _ in range(dice.randint(1, 5))
+    )
     at = dice.randrange(len(data) + 1)
     return data[:at] + letters.encode() + data[at:]
 

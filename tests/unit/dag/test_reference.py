@@ -36,7 +36,7 @@ def test_the_reference_page_in_docs_is_not_stale() -> None:
 
 def test_the_programs_print_what_docs_hold() -> None:
     for module, file in (("json_schema", "dag.schema.json"), ("reference", "dag_file.md")):
-        printed = subprocess.run(  # noqa: S603 - our own module
+        printed = subprocess.run(
             [sys.executable, "-m", f"trace_core.dag.{module}"],
             capture_output=True,
             check=True,
