@@ -38,7 +38,7 @@ class AnyConfig(OperatorConfig):
     """Nothing to set."""
 
 
-def stand_in(name: str, outputs: range = range(0, 5)) -> OperatorSpec:
+def stand_in(name: str, outputs: range = range(5)) -> OperatorSpec:
     """An operator that only the test itself plays."""
     return OperatorSpec(
         name=name,

@@ -157,6 +157,16 @@ def test_a_batch_is_judged_task_by_task(chain: World) -> None:
     assert isinstance(results[2].error, ForeignOutput)
 
 
+def test_a_task_reported_twice_in_one_call_is_completed_once(chain: World) -> None:
+    chain.feed(1)
+    claim = chain.claim_one()
+    body = completion(claim, events=[chain.event("b", 1)])
+    other = completion(claim)
+    results = chain.completions.complete(chain.org, [body, body.model_copy(), other])
+    assert [result.status for result in results] == ["Completed", "Completed", None]
+    assert isinstance(results[2].error, OutcomeDiffers)
+
+
 def test_outputs_are_recorded_and_foreign_ones_refused(chain: World) -> None:
     chain.feed(1)
     claim = chain.claim_one()

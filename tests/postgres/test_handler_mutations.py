@@ -236,7 +236,7 @@ def test_a_broken_body_is_refused_cleanly_and_changes_nothing(
         writes = state.writes
         status, answer = org.send("POST", path, data, token)
         seen[status] += 1
-        assert status < 500, (number, data, log.getvalue()[-2000:])
+        assert status < 500, (number, data, log.getvalue()[-3000:])
         if status >= 400:
             assert answer["error"]["code"], data
             if state.writes != writes:
@@ -263,5 +263,5 @@ def test_a_broken_query_or_path_is_refused_cleanly(org: Org, log: io.StringIO, p
     for _ in range(min(MUTATIONS, 2000)):
         text = "".join(chance.choices(texts, k=chance.choice((1, 1, 2))))
         status, _answer = org.send("GET", path.format(text), b"", token)
-        assert status < 500, (text, log.getvalue()[-2000:])
+        assert status < 500, (text, log.getvalue()[-3000:])
     assert state.writes == writes

@@ -13,9 +13,9 @@ from tests.simulation.faults import Faults
 from tests.simulation.outside import SimulatedQueue, SimulatedRuntime, SimulatedWaker
 from tests.simulation.shapes import catalog
 from trace_core.dag.model import Runtime
+from trace_core.deploy.service import Deploys
 from trace_core.dispatcher.control import Control
 from trace_core.dispatcher.service import Dispatcher
-from trace_core.deploy.service import Deploys
 from trace_core.kernel.ids import Ids, OrgId
 from trace_core.outbox.relay import Relay, Send, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
@@ -97,9 +97,7 @@ class Host:
             state, clock, lambda _request: "token", jobs=definitions.payload_jobs
         )
         self.outbox = OrderedOutbox(state, rng.random)
-        control = Control(
-            state, clock, self.claims, self.completions, self.payloads, CATALOG
-        )
+        control = Control(state, clock, self.claims, self.completions, self.payloads, CATALOG)
         self.dispatcher = Dispatcher(state, clock, ids, waker, control)
 
     def relay(

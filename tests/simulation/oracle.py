@@ -21,6 +21,9 @@ REFUSED = frozenset({"StaleAttempt", "OutcomeDiffers", "TaskCanceled", "Conflict
 _PLACES_EVERY = 12
 """Steps between two looks at every task's place."""
 
+_REAPED_WITHIN = 300.0
+"""Seconds after which an expired lease must be gone, restarts of the reaper included."""
+
 Expected = frozenset[str] | None
 """The answers that are right; None where the oracle cannot know."""
 EventKey = tuple[str, str, str, int]
@@ -105,6 +108,8 @@ class Oracle:
             self._saw_start(task, now.attempt, now.token, self.jobs[now.job_id].activation)
         if now.canceled:
             self.canceled_tasks.add(task)
+        overdue = self.world.seconds - (now.expires - START.timestamp())
+        self.must(overdue < _REAPED_WITHIN, f"{self._name(task)}: expired {overdue:.0f} s ago")
         if before is not None and before.canceled and before.token == now.token:
             grown = now.expires > before.expires
             self.must(not grown, f"{self._name(task)}: canceled, and its lease was extended")
@@ -280,8 +285,8 @@ class Oracle:
             return frozenset({"Yielded"}) if running else None
         if body.status == "Completed":
             return frozenset({"Completed"})
-        return frozenset({"Failed"}) if running else frozenset(
-            {"Failed", "TimedOut", "LeaseExpired"}
+        return (
+            frozenset({"Failed"}) if running else frozenset({"Failed", "TimedOut", "LeaseExpired"})
         )
 
     def completion_unknown(self, body: Completion) -> None:

@@ -72,9 +72,7 @@ class SimulatedQueue:
             message.visible_at = self._now() + visibility
             message.receive_count += 1
             self._arrives(queue, visibility.total_seconds() + 0.1)
-        return [
-            Message(m.body, f"{m.number}:{m.receive_count}", m.receive_count) for m in taken
-        ]
+        return [Message(m.body, f"{m.number}:{m.receive_count}", m.receive_count) for m in taken]
 
     def extend(self, queue: str, receipt: str, visibility: timedelta) -> None:
         for message in self._messages.get(queue, ()):
@@ -83,9 +81,7 @@ class SimulatedQueue:
 
     def delete(self, queue: str, receipts: Sequence[str]) -> None:
         left = self._messages.get(queue, [])
-        self._messages[queue] = [
-            m for m in left if f"{m.number}:{m.receive_count}" not in receipts
-        ]
+        self._messages[queue] = [m for m in left if f"{m.number}:{m.receive_count}" not in receipts]
 
     def depth(self, queue: str) -> QueueDepth:
         messages = self._messages.get(queue, [])

@@ -11,8 +11,14 @@ from tests.simulation.faults import Crash
 from tests.simulation.hosts import Host
 from trace_core.kernel.errors import TraceError, Unavailable
 from trace_core.kernel.ids import OrgId
-from trace_core.tasks.api import Completion, EventIn, EventsRequest, OutputIn, StartRequest
-from trace_core.tasks.api import StateEntry
+from trace_core.tasks.api import (
+    Completion,
+    EventIn,
+    EventsRequest,
+    OutputIn,
+    StartRequest,
+    StateEntry,
+)
 from trace_core.tasks.claim import Claimed
 from trace_core.tasks.model import Scope
 
@@ -264,9 +270,7 @@ class Run:
         world.oracle.state_seen(self.claim, row["value"])
         value = dict(row["value"])
         if world.draining or world.oracle.tasks >= 90:
-            return Completion(
-                **fence, status="Yielded", resume_after_seconds=_SLICE_RESTS_FOR_GOOD
-            )
+            return Completion(**fence, status="Yielded", resume_after_seconds=_SLICE_RESTS_FOR_GOOD)
         scopes = [(value["next"] + i, 0) for i in range(rng.randrange(2, 6))]
         if value["next"] and world.faults.happens("event_repeated", 0.2):
             scopes.append((rng.randrange(value["next"]), 0))

@@ -21,6 +21,7 @@ BEGIN
     DELETE FROM triggers;
     UPDATE slots SET task_id = NULL WHERE task_id IS NOT NULL;
     UPDATE dags SET paused_at = NULL WHERE paused_at IS NOT NULL;
+    UPDATE jobs SET claimable = true WHERE NOT claimable;
     UPDATE capacities
        SET running = 0, running_backfill = 0, hour_started_at = NULL, starts_this_hour = 0
      WHERE running <> 0 OR running_backfill <> 0 OR starts_this_hour <> 0;
@@ -131,9 +132,9 @@ HAVING count(*) > 1 OR min(p.place) = 'none'
 -- name: next_due
 -- When which function will find something to do, and whether anything is left to do at all.
 SELECT (SELECT min(available_at) FROM outbox WHERE status = 'Pending') AS relay,
-       least((SELECT min(due_at) FROM delayed),
-             (SELECT min(ready_at) + interval '60 seconds' FROM ready)) AS dispatcher,
+       (SELECT min(due_at) FROM delayed) AS dispatcher,
        (SELECT min(least(lease_expires_at, deadline_at)) FROM leases) AS reaper,
+       (SELECT min(ready_at) + interval '60 seconds' FROM ready) AS stranded,
        (SELECT count(*) FROM ready) + (SELECT count(*) FROM leases) + (SELECT count(*) FROM outbox)
        + (SELECT count(*) FROM delayed d JOIN jobs j ON j.job_id = d.job_id
            WHERE j.activation <> 'source' OR d.failures > 0)
@@ -160,3 +161,25 @@ SELECT * FROM outbox ORDER BY outbox_id
 -- name: vacuum
 VACUUM ready, delayed, leases, outbox, tasks_202601, attempts_202601, task_inputs_202601,
        task_outputs_202601, events_202601, operator_state, triggers, slots, capacities, dags
+
+-- name: route_later
+-- Of a planted bug: make the tasks of events in a transaction of their own.
+WITH made AS (
+    INSERT INTO tasks (task_id, org_id, job_id, priority, created_at, event_id, producer_task_id,
+                       dataset_version, scope, range_start, range_end, revision)
+    SELECT (left(e.event_id::text, 32) || r.route)::uuid, e.org_id, r.job_id, r.priority,
+           %(now)s, e.event_id, e.producer_task_id, e.dataset_version, e.scope, e.range_start,
+           e.range_end, e.revision
+      FROM events e
+      JOIN routes r ON r.dataset_version = e.dataset_version
+     WHERE e.event_id = ANY (%(event_ids)s::uuid[])
+    RETURNING task_id, job_id, priority
+),
+queued AS (
+    INSERT INTO ready (job_id, priority, task_id, ready_at)
+    SELECT m.job_id, m.priority, m.task_id, %(now)s FROM made m
+)
+INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, available_at)
+SELECT m.task_id, j.org_id, 'wake', j.runtime, ARRAY[m.task_id], %(now)s, %(now)s
+  FROM made m
+  JOIN jobs j ON j.job_id = m.job_id

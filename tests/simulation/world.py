@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import math
 import random
 import traceback
 from collections.abc import Callable, Mapping
@@ -32,7 +31,7 @@ CHAOS_MIN, CHAOS_MAX = 150.0, 900.0
 """Virtual seconds with faults: two leases at least."""
 DRAIN_MAX = 2 * 3600.0
 """Virtual seconds in which everything must have ended once nothing goes wrong any more."""
-STEPS_MAX = 6000
+STEPS_MAX = 2500
 _SKEW_MAX = 6.0
 """Seconds after which every clock agrees that a moment has passed."""
 TRACE_SHOWN = 45
@@ -79,6 +78,7 @@ class World:
         self.trace: list[str] = []
         self.steps = 0
         self.draining = False
+        self._swept_at = 0.0
         self._turns: list[_Turn] = []
         self._numbers = 0
         self._work = 0
@@ -161,7 +161,13 @@ class World:
         return self.hosts[self.rng.randrange(2)]
 
     def later(
-        self, wait: float, actor: Actor, label: str, act: Callable[[], object], *, tick: bool = False
+        self,
+        wait: float,
+        actor: Actor,
+        label: str,
+        act: Callable[[], object],
+        *,
+        tick: bool = False,
     ) -> None:
         self._numbers += 1
         turn = _Turn(self.seconds + max(wait, 0.001), self._numbers, actor, label, act, tick)
@@ -231,7 +237,8 @@ class World:
             self._do(turn.actor, turn.label, turn.act)
         finally:
             self.state.depth = 0
-        self.interleaved = True
+        # What the first one does from here on was not yet there to be seen.
+        self.state.touched = self.interleaved = True
 
     # A schedule ----------------------------------------------------------------------------------
 
@@ -288,15 +295,27 @@ class World:
             due = self.state.look("next_due")[0]
             if not due.open and not self._work:
                 return
-            soonest = min(
-                ((at - START).total_seconds() + _SKEW_MAX, name)
-                for name, at in zip(due._fields, due[:3], strict=False)
-                if at is not None
-            ) if any(due[:3]) else (math.inf, "")
-            if self._work and self._next_work_at() <= soonest[0]:
+            at, function = self._soonest(due)
+            if self._work and self._next_work_at() <= at:
                 self._take(self._next())
             else:
-                self._skip_to(*soonest)
+                self._skip_to(at, function)
+
+    def _soonest(self, due: Any) -> tuple[float, str]:
+        """Which function of the platform finds something next, and when."""
+        found = [
+            ((at - START).total_seconds() + _SKEW_MAX, name)
+            for name, at in (
+                ("relay", due.relay),
+                ("dispatcher", due.dispatcher),
+                ("reaper", due.reaper),
+            )
+            if at is not None
+        ]
+        if due.stranded is not None:
+            stranded = (due.stranded - START).total_seconds() + _SKEW_MAX
+            found.append((max(stranded, self._swept_at + 30), "dispatcher"))
+        return min(found, default=(self.seconds, "dispatcher"))
 
     def _next_work_at(self) -> float:
         """Schedules count for nothing here: a sweep runs when there is something to find."""
@@ -309,5 +328,7 @@ class World:
         self.seconds = max(self.seconds + 1, seconds)
         # What waits without a wake-up is seen before a sweep can hide it.
         self.oracle.observe(again=True)
+        if function == "dispatcher":
+            self._swept_at = self.seconds
         actor = self.rng.choice([a for a in self.periodic if a.name.startswith(function)])
         self._do(actor, "sweeps", actor.sweep)

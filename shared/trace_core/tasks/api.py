@@ -112,7 +112,7 @@ class StateEntry(Wire):
     """A compare-and-set of one key of the job's operator state; revision 0 creates it."""
 
     key: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
-    revision: Bigint
+    revision: Annotated[int, Field(ge=0, lt=BIGINT, strict=True)]
     value: Any
 
 

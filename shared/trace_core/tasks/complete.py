@@ -79,13 +79,17 @@ class Completions:
 
     def complete(self, org_id: OrgId, completions: Sequence[Completion]) -> list[CompletionResult]:
         """Each report stands for itself: one that is refused does not hold back the others."""
-        plain = [c for c in completions if is_plain(c)]
-        done, woke = self._complete_plain(self._state.write, org_id, plain)
+        # A task that is reported twice in one call: the first report goes first.
+        plain: dict[UUID, Completion] = {}
+        for c in completions:
+            if is_plain(c):
+                plain.setdefault(c.task_id, c)
+        done, woke = self._complete_plain(self._state.write, org_id, list(plain.values()))
         if woke:
             self.wake_relay()
         return [
             CompletionResult(TaskId(c.task_id), "Completed")
-            if c.task_id in done and is_plain(c)
+            if c.task_id in done and plain.get(c.task_id) is c
             else self._complete_one(org_id, c)
             for c in completions
         ]
