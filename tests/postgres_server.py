@@ -23,7 +23,7 @@ from psycopg import sql
 from tests.manual_clock import START
 from trace_core.adapters.lite.atomic_files import exclusive_lock
 from trace_core.adapters.lite.embedded_postgres import EmbeddedPostgres
-from trace_core.database import migrate
+from trace_core.database import history, migrate
 from trace_core.kernel.errors import Unavailable
 
 
@@ -130,7 +130,7 @@ class PostgresServer:
                 migrate.migrate(dsn, START)
                 with psycopg.connect(dsn) as connection:
                     # Tests run on a clock of their own and on the real one.
-                    migrate.add_history_partitions(connection, now)
+                    history.add_months(connection, now)
                 self._execute("ALTER DATABASE {old} RENAME TO {name}", old=unfinished, name=name)
         return name
 

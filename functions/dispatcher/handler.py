@@ -16,7 +16,9 @@ telemetry = Telemetry("dispatcher")
 
 @telemetry.observed
 def handler(_event: dict[str, Any], _context: Any) -> dict[str, Any]:
-    report = asdict(bootstrap.app().dispatcher.run_until_idle(BUDGET))
+    app = bootstrap.app()
+    report = asdict(app.dispatcher.run_until_idle(BUDGET))
     for name, value in report.items():
         telemetry.count(f"Dispatcher{name.title().replace('_', '')}", value)
+    telemetry.gauge("HistoryMonthsAhead", app.history.months_ahead())
     return report

@@ -63,7 +63,7 @@ class Settings(BaseModel):
         limits.TASK_LEASE.total_seconds(),
         description="How long a worker may be silent before its task is given to another.",
     )
-    retry_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
+    retry_seconds: Annotated[float, Field(ge=0, le=600)] = Field(
         limits.TASK_BACKOFF_BASE.total_seconds(),
         description="Nominal wait before the first retry; it doubles with each further one.",
     )

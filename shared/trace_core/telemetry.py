@@ -125,6 +125,7 @@ def backlog_figures(backlog: BacklogMetrics, now: datetime) -> dict[str, float]:
         "BacklogAge": max((age(since) for since in backlog.oldest_ready_at.values()), default=0.0),
         "TasksRunning": backlog.running,
         "TasksRetrying": backlog.retrying,
+        "SourcesFailing": backlog.sources_failing,
         "LeaseLag": age(backlog.oldest_expiry),
         "OutboxPending": backlog.outbox_pending,
         "OutboxFailed": backlog.outbox_failed,

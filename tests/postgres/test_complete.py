@@ -12,6 +12,7 @@ from trace_core.kernel.errors import (
     StaleAttempt,
     TaskCanceled,
 )
+from trace_core.tasks.complete import ForeignLocation
 from trace_core.tasks.events import ForeignOutput
 
 
@@ -171,19 +172,23 @@ def test_outputs_are_recorded_and_foreign_ones_refused(chain: World) -> None:
     chain.feed(1)
     claim = chain.claim_one()
     dataset, version = chain.output("b")
+    prefix = chain.payloads.build([claim])[0]["outputs"][0]["staging_prefix"]
     output = {
         "output_index": 0,
         "dataset_uuid": dataset,
         "dataset_version": version,
-        "location": "org/x/blocks_1_1.parquet",
+        "location": f"{prefix}blocks_1_1.parquet",
         "cursor": 1,
         "row_count": 5,
     }
     wrong = {**output, "output_index": 1}
     assert isinstance(chain.complete(claim, outputs=[wrong]).error, ForeignOutput)
+    for location in ("org/else/x.parquet", f"{prefix}../x.parquet", "postgres_table:other"):
+        elsewhere = {**output, "location": location}
+        assert isinstance(chain.complete(claim, outputs=[elsewhere]).error, ForeignLocation)
     assert chain.complete(claim, outputs=[output]).status == "Completed"
     (stored,) = chain.views.task(chain.org, claim.task_id)["outputs"]
-    assert (stored["row_count"], stored["location"]) == (5, "org/x/blocks_1_1.parquet")
+    assert (stored["row_count"], stored["location"]) == (5, f"{prefix}blocks_1_1.parquet")
 
 
 def test_a_foreign_org_sees_no_task(chain: World) -> None:

@@ -178,3 +178,13 @@ def test_a_quota_set_later_counts_what_already_runs(world: World) -> None:
     world.complete(running[0])
     world.complete(running[1])
     assert len(world.claim(10)) == 2
+
+
+def test_a_quota_counts_the_capacity_that_a_resting_source_keeps(world: World) -> None:
+    world.deploy(CHAIN.replace("name: a,", "name: a, worker_pool: rpc,") + POOL)
+    world.report(world.claim_one(), "Yielded", resume_after_seconds=60)
+    world.quotas.set_quota(world.org, max_running=5, reserved_for_live=0, max_starts_hourly=None)
+    world.pass_time(seconds=61)
+    world.dispatcher.run_once()
+    assert world.report(world.claim_one(), "Failed").status == "Failed"
+    assert _counters(world) == [(0, 0), (0, 0)]

@@ -89,3 +89,19 @@ def test_given_up_rows_can_be_sent_again_by_hand(chain: World) -> None:
     chain.state.write("test", "UPDATE outbox SET status = 'Failed'", {})
     assert chain.outbox.reset_failed(chain.clock.now()) == 1
     assert chain.relay(worker=Sends()).run_once().sent == 1
+
+
+def test_one_target_that_breaks_does_not_hold_back_another(chain: World) -> None:
+    def broken(_org_id: OrgId, _rows: Sequence[OutboxRow]) -> None:
+        raise ZeroDivisionError
+
+    chain.state.write(
+        "test",
+        "INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, available_at)"
+        " SELECT %(id)s, org_id, 'wake', 'lambda', task_ids, created_at, available_at FROM outbox",
+        {"id": chain.ids.uuid()},
+    )
+    sends = Sends()
+    report = chain.relay(**{"lambda": broken, "worker": sends}).run_once()
+    assert (report.sent, report.postponed) == (1, 1)
+    assert chain.rows("SELECT last_error FROM outbox")[0].last_error == "ZeroDivisionError"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.factories import World
 from trace_core.dag.model import Runtime
-from trace_core.kernel.errors import Invalid, NotFound
+from trace_core.kernel.errors import Invalid, NotFound, StaleAttempt
 from trace_core.tasks.complete import StateMoved
 
 CONTROL = """
@@ -188,3 +188,14 @@ def test_a_split_into_thousands_of_chunks_is_one_completion(world: World) -> Non
     _settle(world)
     assert len(_scopes(world, "chunks")) == 2_500
     assert len(_scopes(world, "ranges")) == 500
+
+
+def test_a_late_report_of_a_slice_that_was_given_up_ends_nothing(chain: World) -> None:
+    source = chain.claim_one()
+    chain.pass_time(minutes=3)
+    chain.reaper.run_once()
+    for status in ("Completed", "Yielded"):
+        assert isinstance(chain.report(source, status).error, StaleAttempt)
+    chain.pass_time(minutes=3)
+    chain.dispatcher.run_once()
+    assert chain.claim_one().task_id == source.task_id

@@ -103,6 +103,9 @@ def test_the_relay_hands_over_payloads_with_start_tokens(lambda_world: World) ->
     sent: list[dict[str, object]] = []
 
     class Runtime_:
+        def room(self) -> int:
+            return 10
+
         def start(self, payload: dict[str, object]) -> None:
             sent.append(payload)
 
@@ -119,6 +122,9 @@ def test_a_hand_over_that_fails_lapses_and_is_tried_again(lambda_world: World) -
     calls: list[str] = []
 
     class Broken:
+        def room(self) -> int:
+            return 10
+
         def start(self, payload: dict[str, object]) -> None:
             calls.append("start")
             if len(calls) == 1:
@@ -131,3 +137,24 @@ def test_a_hand_over_that_fails_lapses_and_is_tried_again(lambda_world: World) -
     lambda_world.reaper.run_once()
     relay.run_once()
     assert calls == ["start", "start"]
+
+
+def test_a_worker_cannot_claim_by_id_what_the_platform_starts(lambda_world: World) -> None:
+    task_id = lambda_world.rows("SELECT task_id FROM ready")[0].task_id
+    assert lambda_world.claims.claim_ids(lambda_world.org, [task_id], "worker-1") == [
+        Refused(task_id, NotClaimed.NOT_FOUND)
+    ]
+
+
+def test_no_more_is_reserved_than_the_runtime_has_room_for(lambda_world: World) -> None:
+    class Full:
+        def room(self) -> int:
+            return 0
+
+    send = invoke_ready(lambda_world.claims, lambda_world.payloads, Full())  # type: ignore[arg-type]
+    relay = lambda_world.relay(**{"lambda": send, "worker": lambda _org, _rows: None})
+    for _ in range(25):
+        assert relay.run_once().failed == 0
+    assert lambda_world.count("leases") == 1
+    (row,) = lambda_world.rows("SELECT attempts, status FROM outbox")
+    assert (row.attempts, row.status) == (0, "Pending")

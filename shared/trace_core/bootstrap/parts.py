@@ -36,7 +36,7 @@ from trace_core.ports.queue import Queue
 from trace_core.ports.secret_store import SecretStore
 from trace_core.ports.task_runtime import TaskRuntime
 from trace_core.ports.token_signer import TokenSigner
-from trace_core.ports.waker import Waker
+from trace_core.ports.waker import Function, Waker
 from trace_core.settings import Profile, Settings
 from trace_core.worker.children import ChildPool
 from trace_core.worker.client import HttpClient, TaskApi
@@ -151,7 +151,12 @@ class Parts:
             supervisor,
             new_runner_id=lambda: f"process-{self.ids.uuid()}",
         )
-        return ProcessRuntime(runner, concurrency=pool.size)
+        return ProcessRuntime(
+            runner,
+            concurrency=pool.size,
+            # Whatever waits for room was put back into the outbox: the relay looks again.
+            when_free=lambda: self.waker.wake(Function.OUTBOX_RELAY),
+        )
 
     def child_pool(self, size: int) -> ChildPool:
         return ChildPool(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from trace_core.bootstrap.parts import Parts
 from trace_core.dag.model import Runtime
+from trace_core.database.history import History
 from trace_core.deploy.service import Deploys
 from trace_core.dispatcher.control import Control
 from trace_core.dispatcher.service import Dispatcher
@@ -55,7 +56,9 @@ class App(Parts):
 
     @property
     def payloads(self) -> Payloads:
-        return self._part("payloads", lambda: Payloads(self.state, self.clock, self._issue))
+        return self._part(
+            "payloads", lambda: Payloads(self.state, self.clock, self._issue, self.timings)
+        )
 
     @property
     def leases(self) -> Leases:
@@ -127,6 +130,10 @@ class App(Parts):
 
     def _wake_dispatcher(self, _org_id: OrgId, _rows: Sequence[OutboxRow]) -> None:
         self.waker.wake(Function.DISPATCHER)
+
+    @property
+    def history(self) -> History:
+        return self._part("history", lambda: History(self.state, self.clock.now))
 
     @property
     def dispatcher(self) -> Dispatcher:

@@ -23,13 +23,3 @@ SELECT number, checksum, applied_at FROM schema_migrations ORDER BY number;
 -- Remember one applied file.
 INSERT INTO schema_migrations (number, name, checksum, applied_at)
 VALUES (%(number)s, %(name)s, %(checksum)s, %(now)s);
-
--- name: history_partitions
--- The partitions of all history tables.
-SELECT c.relname
-  FROM pg_inherits i
-  JOIN pg_class c ON c.oid = i.inhrelid;
-
--- name: add_history_partition
--- One month of one history table.
-CREATE TABLE {partition} PARTITION OF {parent} FOR VALUES FROM ({start}) TO ({end});

@@ -45,7 +45,8 @@ gone AS (
 INSERT INTO routes (dataset_version, job_id, route, priority, runtime)
 SELECT d.dataset_version, d.job_id, d.route, d.priority, d.runtime
   FROM derived d
-    ON CONFLICT (dataset_version, job_id) DO NOTHING
+    ON CONFLICT (dataset_version, job_id) DO UPDATE
+       SET route = excluded.route, priority = excluded.priority, runtime = excluded.runtime
 
 -- name: org_quota
 -- The counter that meters every job of an org that has a quota.

@@ -11,7 +11,7 @@ from typing import Any
 
 from trace_core.dag.catalog import Catalog
 from trace_core.dag.load import load_dag
-from trace_core.dag.model import Dag, SourceKind
+from trace_core.dag.model import Dag, Runtime, SourceKind
 from trace_core.database.state import StateDatabase, as_json
 from trace_core.deploy.registration import Registration
 from trace_core.deploy.statements import SQL
@@ -65,6 +65,7 @@ class Deploys:
         self, org_id: OrgId, text: str, filename: str, user_id: UserId | None = None
     ) -> DeployResult:
         dag = load_dag(text, filename=filename, catalog=self._catalog)
+        _refuse_what_cannot_run(dag)
         digest = content_digest(dag)
         names = tuple(job.name for job in dag.jobs)
         now = self._clock.now()
@@ -163,3 +164,19 @@ class Deploys:
                         "wake_fanout": limits.WAKE_FANOUT,
                     },
                 )
+
+
+def _refuse_what_cannot_run(dag: Dag) -> None:
+    """What the grammar has and this version cannot run would wait for ever."""
+    for job in dag.jobs:
+        if job.udf is not None:
+            what = "code of users (`udf`)"
+        elif job.runtime is Runtime.EMR_SERVERLESS:
+            what = "`runtime: emr_serverless`"
+        elif job.source is not None and job.source.kind is SourceKind.WEBHOOK:
+            what = "`source: {kind: webhook}`"
+        else:
+            continue
+        raise Invalid(
+            f"Job {job.name}: this version of Trace does not run {what} yet.", job=job.name
+        )

@@ -16,7 +16,7 @@ from trace_core.dag.catalog import Catalog
 from trace_core.dag.model import Runtime
 from trace_core.database.state import StateDatabase, Transaction
 from trace_core.kernel import limits
-from trace_core.kernel.errors import NotFound
+from trace_core.kernel.errors import Invalid, NotFound
 from trace_core.kernel.ids import OrgId
 from trace_core.operators.api import (
     Emit,
@@ -102,10 +102,11 @@ class Control:
         for claim, payload in zip(batch, self._payloads.build(batch), strict=True):
             try:
                 result = operator.run(task_context(payload, config, now=self._clock.now()))
+                completion = _completion(claim, info, result, payload)
             except Exception as error:
                 self._fail(org_id, [claim], error)
                 continue
-            completions.append(_completion(claim, info, result, payload))
+            completions.append(completion)
         self._complete(org_id, completions)
 
     def _complete(self, org_id: OrgId, completions: Sequence[Completion]) -> None:
@@ -126,11 +127,30 @@ class Control:
             except _LeasesLost as lost:
                 left = [claim for claim in left if claim.task_id in lost.kept]
                 continue
+            except Invalid as invalid:
+                # What the batch wrote does not fit: find the task that is to blame.
+                self._reduce_apart(org_id, info, reducer, config, left, invalid)
+                return
             if woke:
                 self._completions.wake_relay()
             for claim, error in failed:
                 self._fail(org_id, [claim], error)
             return
+
+    def _reduce_apart(
+        self,
+        org_id: OrgId,
+        info: JobInfo,
+        reducer: Reducer,
+        config: Any,
+        batch: list[Claimed],
+        error: Invalid,
+    ) -> None:
+        if len(batch) == 1:
+            self._fail(org_id, batch, error)
+            return
+        for claim in batch:
+            self._reduce(org_id, info, reducer, config, [claim])
 
     def _reduce_in(
         self,

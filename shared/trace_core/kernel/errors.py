@@ -13,6 +13,7 @@ TraceError
 │   ├── TaskCanceled        the task was canceled while it ran
 │   └── AlreadyDeployed     the DAG has a version with other content
 └── Unavailable         a dependency is away: 503, retry with backoff
+    └── Busy                it is there, and has all it can hold: try again when it is free
 """
 
 from __future__ import annotations
@@ -117,3 +118,9 @@ class Unavailable(TraceError):
 
     code = "Unavailable"
     status = 503
+
+
+class Busy(Unavailable):
+    """It has as much work as it can hold."""
+
+    code = "Busy"

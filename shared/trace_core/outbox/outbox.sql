@@ -27,6 +27,13 @@ UPDATE outbox o
  WHERE o.outbox_id = d.outbox_id AND o.attempts = d.attempts
 RETURNING o.outbox_id
 
+-- name: put_back
+-- Not sent, and not to blame: available at once, with the try not counted.
+UPDATE outbox o
+   SET attempts = o.attempts - 1, available_at = %(now)s
+  FROM unnest(%(outbox_ids)b::uuid[], %(attempts)s::integer[]) AS d (outbox_id, attempts)
+ WHERE o.outbox_id = d.outbox_id AND o.attempts = d.attempts
+
 -- name: failed
 -- Rows that were given up.
 SELECT outbox_id, kind, target, attempts, created_at, last_error

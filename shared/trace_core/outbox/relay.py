@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from trace_core.kernel import limits
 from trace_core.kernel.crash_points import CrashPoints, no_crash_points
-from trace_core.kernel.errors import TraceError
+from trace_core.kernel.errors import Busy, TraceError
 from trace_core.kernel.ids import OrgId
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.clock import Clock
@@ -65,9 +65,16 @@ class Relay:
             self._crash_points("relay_send:before")
             try:
                 self._send(kind, target)(org_id, group)
-            except TraceError as error:
-                given_up = self._outbox.postpone(group, error.message, self._clock.now())
-                logger.warning("outbox rows for %s postponed: %s", target, error.code)
+            except Busy:
+                # No fault of theirs: they wait without using up a try, until somebody is free.
+                self._outbox.put_back(group, self._clock.now())
+                postponed += len(group)
+                continue
+            except Exception as error:
+                # One target that fails must not keep the others waiting.
+                reason = error.code if isinstance(error, TraceError) else type(error).__name__
+                logger.warning("outbox rows for %s postponed: %s", target, reason)
+                given_up = self._outbox.postpone(group, reason, self._clock.now())
                 failed += given_up
                 postponed += len(group) - given_up
                 continue

@@ -77,5 +77,17 @@ class Outbox:
         )
         return sum(given_up)
 
+    def put_back(self, rows: Sequence[OutboxRow], now: datetime) -> None:
+        """As if they had not been taken."""
+        self._state.write(
+            "outbox_put_back",
+            SQL["put_back"],
+            {
+                "outbox_ids": [row.outbox_id for row in rows],
+                "attempts": [row.attempts for row in rows],
+                "now": now,
+            },
+        )
+
     def reset_failed(self, now: datetime) -> int:
         return len(self._state.write("outbox_reset", SQL["reset_failed"], {"now": now}))

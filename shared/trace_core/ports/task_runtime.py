@@ -9,6 +9,10 @@ from typing import Any, Protocol
 class TaskRuntime(Protocol):
     """Starts runs; at-least-once, so a run must exchange its start token before it works."""
 
+    def room(self) -> int:
+        """How many more payloads it takes now; no more than that are reserved for it."""
+        ...
+
     def start(self, payload: Mapping[str, Any]) -> None:
         """Hand over one full task payload and return without waiting for the run.
 

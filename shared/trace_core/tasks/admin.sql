@@ -101,14 +101,25 @@ UPDATE jobs
 RETURNING job_id
 
 -- name: adopt_leases
--- What runs already counts: the leases of newly metered jobs are charged to the counter.
+-- What runs already counts, and so does a resting source that kept its capacity: both are charged
+-- to the counter that newly meters their jobs.
 WITH adopted AS (
     UPDATE leases
        SET metered = true
      WHERE org_id = %(org_id)s AND job_id = ANY (%(job_ids)b::uuid[])
     RETURNING priority
+),
+kept AS (
+    SELECT r.priority FROM ready r WHERE r.keeps_capacity AND r.job_id = ANY (%(job_ids)b::uuid[])
+    UNION ALL
+    SELECT d.priority FROM delayed d WHERE d.keeps_capacity AND d.job_id = ANY (%(job_ids)b::uuid[])
+),
+holder AS (
+    SELECT priority FROM adopted
+    UNION ALL
+    SELECT priority FROM kept
 )
 UPDATE capacities
-   SET running = running + (SELECT count(*) FROM adopted),
-       running_backfill = running_backfill + (SELECT count(*) FROM adopted WHERE priority = 1)
+   SET running = running + (SELECT count(*) FROM holder),
+       running_backfill = running_backfill + (SELECT count(*) FROM holder WHERE priority = 1)
  WHERE capacity_id = %(capacity_id)s

@@ -139,7 +139,10 @@ class Claims:
     def claim_ids(
         self, org_id: OrgId, task_ids: Sequence[TaskId], worker_id: str
     ) -> list[Claimed | Refused]:
-        """The tasks that a wake-up named, each claimed or refused with the reason."""
+        """The tasks that a wake-up named, each claimed or refused with the reason.
+
+        Only those that workers run: the others are started by the platform, not claimed.
+        """
         located = {row.task_id: row for row in self._locate(org_id, task_ids)}
         claimed: dict[TaskId, Claimed] = {}
         by_job: dict[JobId, list[TaskId]] = {}
@@ -260,7 +263,14 @@ class Claims:
         }
 
     def _locate(self, org_id: OrgId, task_ids: Sequence[TaskId]) -> list[Row]:
-        return self._state.read(SQL["locate"], {"org_id": org_id, "task_ids": list(task_ids)})
+        return self._state.read(
+            SQL["locate"],
+            {
+                "org_id": org_id,
+                "task_ids": list(task_ids),
+                "runtime": Runtime.WORKER.value,
+            },
+        )
 
     @staticmethod
     def _reason(row: Row | None) -> NotClaimed:

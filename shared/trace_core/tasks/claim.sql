@@ -222,13 +222,13 @@ UPDATE slots s
 
 -- name: locate
 -- Where tasks are, so that a claim by id can say why not.
-SELECT t.task_id, t.job_id, t.priority, j.activation,
+SELECT t.task_id, t.job_id, t.priority,
        r.task_id IS NOT NULL AS is_ready, l.task_id IS NOT NULL AS is_leased,
        d.due_at, f.outcome AS final_outcome, j.claimable
   FROM unnest(%(task_ids)b::uuid[]) AS w (task_id)
  CROSS JOIN LATERAL (
        SELECT * FROM tasks t WHERE t.task_id = w.task_id AND t.org_id = %(org_id)s) t
-  JOIN jobs j ON j.job_id = t.job_id
+  JOIN jobs j ON j.job_id = t.job_id AND j.runtime = %(runtime)s
   LEFT JOIN ready r
     ON r.job_id = t.job_id AND r.priority = t.priority AND r.task_id = t.task_id
   LEFT JOIN leases l ON l.task_id = t.task_id

@@ -33,7 +33,14 @@ from trace_core.ports.waker import Function, Waker
 from trace_core.tasks.api import Completion
 from trace_core.tasks.attempt_ends import LeaseEnd, end_leases
 from trace_core.tasks.events import RUNTIMES, ForeignOutput, event_params
-from trace_core.tasks.model import NEVER, AttemptRules, Outcome, end_attempt
+from trace_core.tasks.model import (
+    NEVER,
+    AttemptRules,
+    Outcome,
+    end_attempt,
+    is_own_location,
+    staging_prefix,
+)
 from trace_core.tasks.schedule import next_tick
 from trace_core.tasks.statements import SQL
 
@@ -46,6 +53,12 @@ class CompletionResult:
     status: str | None
     """What the report came to; None when it was refused."""
     error: TraceError | None = None
+
+
+class ForeignLocation(Invalid):
+    """An output lies outside the prefix that this attempt may write."""
+
+    code = "ForeignLocation"
 
 
 class StateMoved(Conflict):
@@ -256,7 +269,7 @@ class Completions:
     ) -> bool:
         """Outputs, state and events of a fence that the caller has verified and holds."""
         if c.outputs:
-            self._add_outputs(tx, c, job_id, lease_sequence)
+            self._add_outputs(tx, org_id, c, job_id, lease_sequence)
         if c.state:
             put_state(tx, job_id, [(e.key, e.revision, e.value) for e in c.state], now)
         if not c.events:
@@ -279,7 +292,9 @@ class Completions:
         return bool(row.woken)
 
     @staticmethod
-    def _add_outputs(tx: Transaction, c: Completion, job_id: UUID, lease_sequence: int) -> None:
+    def _add_outputs(
+        tx: Transaction, org_id: OrgId, c: Completion, job_id: UUID, lease_sequence: int
+    ) -> None:
         produced = {
             (row.output_index, row.dataset_uuid, row.dataset_version)
             for row in tx.all(SQL["outputs_of_job"], {"job_id": job_id})
@@ -288,6 +303,12 @@ class Completions:
             identity = (output.output_index, output.dataset_uuid, output.dataset_version)
             if identity not in produced:
                 raise ForeignOutput(task_id=str(c.task_id), output_index=output.output_index)
+            prefix = staging_prefix(
+                org_id, output.dataset_uuid, output.dataset_version, c.task_id, c.attempt,
+                lease_sequence, output.output_index,
+            )  # fmt: skip
+            if not is_own_location(output.location, prefix, output.dataset_uuid):
+                raise ForeignLocation(task_id=str(c.task_id), output_index=output.output_index)
         tx.run(
             SQL["add_outputs"],
             {
@@ -331,9 +352,16 @@ class Completions:
             if c.status == "Canceled":
                 return "Canceled", False
             raise TaskCanceled(task_id=str(c.task_id))
+        if task.of_source and c.status != "Failed":
+            # A slice that was given up leaves its work to the next one, which begins anew.
+            raise StaleAttempt(task_id=str(c.task_id))
         if ended.body_digest is not None or c.status not in ("Completed", "Failed"):
             raise OutcomeDiffers(task_id=str(c.task_id), outcome=ended.outcome)
         if c.status == "Failed":
+            waiting = tx.one(SQL["waiting_fence"], params)
+            kept = waiting.lease_token == c.lease_token if waiting is not None else False
+            if not (ended.final or kept or tx.one(SQL["fenced_lease"], params)):
+                raise StaleAttempt(task_id=str(c.task_id))
             tx.run(SQL["note_late_failure"], params)
             return ended.outcome, False
         return self._complete_late(tx, org_id, c, params, was_final=ended.final, ended=ended)

@@ -142,7 +142,7 @@ SELECT a.*
 
 -- name: task_of_org
 -- The task, if the caller may know of it.
-SELECT t.task_id, t.job_id, t.priority FROM tasks t
+SELECT t.task_id, t.job_id, t.priority, t.event_id IS NULL AS of_source FROM tasks t
  WHERE t.task_id = %(task_id)s AND t.org_id = %(org_id)s
 
 -- name: waiting_fence

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from trace_core.dag.model import Runtime
 from trace_core.kernel.crash_points import CrashPoints, no_crash_points
+from trace_core.kernel.errors import Busy
 from trace_core.kernel.ids import OrgId
 from trace_core.outbox.relay import Send
 from trace_core.outbox.store import OutboxRow
@@ -27,12 +28,15 @@ def invoke_ready(
 
     def send(org_id: OrgId, _rows: Sequence[OutboxRow]) -> None:
         while True:
-            reserved = claims.reserve(org_id, Runtime.LAMBDA, _BATCH)
+            room = min(task_runtime.room(), _BATCH)
+            if room <= 0:
+                raise Busy
+            reserved = claims.reserve(org_id, Runtime.LAMBDA, room)
             for payload in payloads.build(reserved):
                 crash_points("invoke:before")
                 task_runtime.start(payload)
                 crash_points("invoke:after")
-            if len(reserved) < _BATCH:
+            if len(reserved) < room:
                 return
 
     return send

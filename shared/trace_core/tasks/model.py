@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum, StrEnum
+from uuid import UUID
 
 from trace_core.kernel import limits
 from trace_core.kernel.backoff import Jitter, delay
@@ -183,6 +184,29 @@ def expired_outcome(
 def lapse_counts_as_failure(lapses: int) -> bool:
     """A lapsed reservation is sent again; so many in a row count as one failed attempt."""
     return lapses >= limits.MAX_LAPSED_RESERVATIONS
+
+
+def staging_prefix(
+    org_id: UUID,
+    dataset: UUID,
+    version: UUID,
+    task_id: UUID,
+    attempt: int,
+    sequence: int,
+    output: int,
+) -> str:
+    """Where one attempt (or slice) may write one output; nobody else ever writes there."""
+    return (
+        f"org/{org_id}/dataset/{dataset}/version/{version}/staging/"
+        f"{task_id}/{attempt}-{sequence}/{output}/"
+    )
+
+
+def is_own_location(location: str, prefix: str, dataset: UUID) -> bool:
+    """Under the attempt's staging prefix, or the dataset's own table."""
+    if location == f"postgres_table:dataset_{dataset}":
+        return True
+    return location.startswith(prefix) and ".." not in location.split("/")
 
 
 def token_lifetime(timeout: timedelta) -> timedelta:

@@ -9,11 +9,12 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from trace_core.database.state import StateDatabase
+from trace_core.kernel import limits
 from trace_core.kernel.errors import NotFound
 from trace_core.kernel.ids import JobId, OrgId, TaskId
 from trace_core.ports.clock import Clock
 from trace_core.tasks.claim import Claimed, claimed_from
-from trace_core.tasks.model import token_lifetime
+from trace_core.tasks.model import staging_prefix, token_lifetime
 from trace_core.tasks.statements import SQL
 
 _REQUESTS_PER_SLICE = 100
@@ -53,9 +54,16 @@ class JobInfo:
 
 
 class Payloads:
-    def __init__(self, state: StateDatabase, clock: Clock, issue_token: IssueToken) -> None:
+    def __init__(
+        self,
+        state: StateDatabase,
+        clock: Clock,
+        issue_token: IssueToken,
+        timings: limits.Timings = limits.DEFAULT_TIMINGS,
+    ) -> None:
         self._state = state
         self._clock = clock
+        self._timings = timings
         self._issue_token = issue_token
         self._jobs: dict[UUID, JobInfo] = {}
 
@@ -94,7 +102,10 @@ class Payloads:
             "update_strategy": row.definition.get("update_strategy"),
             "unique_key": row.definition.get("unique_key"),
             "timeout_seconds": row.timeout_seconds,
-            "heartbeat_seconds": row.heartbeat_seconds,
+            # A short lease needs a quicker heartbeat than the job was written for.
+            "heartbeat_seconds": min(
+                float(row.heartbeat_seconds), self._timings.lease.total_seconds() / 3
+            ),
         }
         return JobInfo(
             job,
@@ -114,9 +125,14 @@ class Payloads:
                 "output_index": index,
                 "dataset_uuid": str(dataset),
                 "dataset_version": str(version),
-                "staging_prefix": (
-                    f"org/{claim.org_id}/dataset/{dataset}/version/{version}/staging/"
-                    f"{claim.task_id}/{run}/{index}/"
+                "staging_prefix": staging_prefix(
+                    claim.org_id,
+                    dataset,
+                    version,
+                    claim.task_id,
+                    claim.attempt,
+                    claim.lease_sequence,
+                    index,
                 ),
             }
             for index, dataset, version in info.outputs

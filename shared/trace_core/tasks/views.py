@@ -16,6 +16,7 @@ from trace_core.tasks.statements import SQL
 
 _LAST_ID = UUID(int=2**128 - 1)
 _EVENTS_SHOWN = 100
+_MANY_FAILURES = 5
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class BacklogMetrics:
     oldest_ready_at: dict[str, datetime | None]
     running: int
     retrying: int
+    sources_failing: int
+    """Sources that failed many times in a row; they back off and never give up."""
     oldest_expiry: datetime | None
     outbox_pending: int
     outbox_failed: int
@@ -99,13 +102,14 @@ class Views:
 
     def backlog(self) -> BacklogMetrics:
         runtimes = self._state.read(SQL["backlog_metrics"], {})
-        leases = self._state.read(SQL["lease_metrics"], {})[0]
+        leases = self._state.read(SQL["lease_metrics"], {"many": _MANY_FAILURES})[0]
         outbox = self._state.read(SQL["outbox_metrics"], {})[0]
         return BacklogMetrics(
             {row.runtime: row.queued for row in runtimes},
             {row.runtime: row.oldest_ready_at for row in runtimes},
             leases.running,
             leases.retrying,
+            leases.sources_failing,
             leases.oldest_expiry,
             outbox.pending,
             outbox.failed,

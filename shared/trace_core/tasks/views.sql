@@ -162,12 +162,15 @@ SELECT j.runtime,
  CROSS JOIN LATERAL (
        SELECT count(*) AS queued, min(c.ready_at) AS oldest
          FROM (SELECT r.ready_at FROM ready r WHERE r.job_id = j.job_id LIMIT 100000) c) q
+ WHERE j.claimable
  GROUP BY j.runtime
 
 -- name: lease_metrics
 -- Running tasks and the lease that is longest overdue.
 SELECT count(*) AS running, min(l.lease_expires_at) AS oldest_expiry,
-       (SELECT count(*) FROM delayed w WHERE w.failures > 0) AS retrying
+       (SELECT count(*) FROM delayed w WHERE w.failures > 0) AS retrying,
+       (SELECT count(*) FROM delayed w JOIN jobs j ON j.job_id = w.job_id
+         WHERE w.failures >= %(many)s AND j.activation = 'source') AS sources_failing
   FROM leases l
 
 -- fragment: outbox_counts

@@ -6,7 +6,7 @@ import copy
 import logging
 import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from trace_core.kernel.errors import Unavailable
@@ -17,10 +17,21 @@ logger = logging.getLogger(__name__)
 
 
 class ProcessRuntime:
-    """Hands payloads to `concurrency` runners at once and keeps up to `backlog` more waiting."""
+    """Hands payloads to `concurrency` runners at once and keeps up to `backlog` more waiting.
 
-    def __init__(self, runner: Runner, *, concurrency: int, backlog: int = 100) -> None:
+    The backlog is short: what waits in it is reserved, and a reservation lapses.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        *,
+        concurrency: int,
+        backlog: int = 2,
+        when_free: Callable[[], None] = lambda: None,
+    ) -> None:
         self._runner = runner
+        self._when_free = when_free
         self._limit = concurrency + backlog
         self._lock = threading.Lock()
         self._held = 0
@@ -33,6 +44,10 @@ class ProcessRuntime:
         ]
         for thread in self._threads:
             thread.start()
+
+    def room(self) -> int:
+        with self._lock:
+            return 0 if self._closing else self._limit - self._held
 
     def start(self, payload: Mapping[str, Any]) -> None:
         with self._lock:
@@ -75,3 +90,4 @@ class ProcessRuntime:
                 with self._lock:
                     self._held -= 1
                     self._running.discard(control)
+                self._when_free()
