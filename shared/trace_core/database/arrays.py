@@ -1,4 +1,4 @@
-"""Arrays as parameters, dumped fast: the hot path sends a dozen of them in each call.
+"""Ids and arrays, converted fast: the hot path sends a dozen arrays in each call.
 
 The driver looks at every element of a list to find out what it is. These lists say what they hold,
 and are dumped in one go.
@@ -11,8 +11,10 @@ from typing import Any
 from uuid import UUID
 
 from psycopg import Connection
-from psycopg.adapt import Dumper
+from psycopg.adapt import Buffer, Dumper, Loader
 from psycopg.pq import Format
+
+from trace_core.kernel.ids import uuid_of
 
 _HEADER = struct.Struct("!iiiii")
 _UUID_OID, _UUID_ARRAY_OID = 2950, 2951
@@ -46,6 +48,16 @@ class _BigintsDumper(Dumper):
         return ("{" + ",".join(["NULL" if n is None else str(n) for n in obj]) + "}").encode()
 
 
+class _UuidLoader(Loader):
+    """A claimed task carries half a dozen ids: the driver's way takes three times as long."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> UUID:
+        return uuid_of(int.from_bytes(data, "big"))
+
+
 def register(connection: Connection[Any]) -> None:
     connection.adapters.register_dumper(Uuids, _UuidsDumper)
     connection.adapters.register_dumper(Bigints, _BigintsDumper)
+    connection.adapters.register_loader("uuid", _UuidLoader)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 from typing import NewType
-from uuid import UUID
+from uuid import UUID, SafeUUID
 
 OrgId = NewType("OrgId", UUID)
 UserId = NewType("UserId", UUID)
@@ -31,6 +31,17 @@ ROUTE_BITS = 16
 """An event id ends in this many zero bits; a task made from it carries its route number there."""
 
 
+_new, _set = object.__new__, object.__setattr__
+
+
+def uuid_of(value: int) -> UUID:
+    """The UUID of a number that is known to fit: a third of the cost of `UUID(int=…)`."""
+    made = _new(UUID)
+    _set(made, "int", value)
+    _set(made, "is_safe", SafeUUID.unknown)
+    return made
+
+
 def uuid7(now: datetime, random_bits: RandomBits) -> UUID:
     """A version 7 UUID: 48 bits of milliseconds, then 74 random bits."""
     return _compose(_milliseconds(now), random_bits(12), random_bits(62))
@@ -49,6 +60,10 @@ def _milliseconds(at: datetime) -> int:
 
 def _compose(milliseconds: int, high: int, low: int) -> UUID:
     return UUID(int=(milliseconds & (2**48 - 1)) << 80 | 0x7 << 76 | high << 64 | 0b10 << 62 | low)
+
+
+_VERSION_4_BITS = 0x4 << 76 | 0b10 << 62
+_VERSION_4_MASK = (2**128 - 1) ^ (0xF << 76) ^ (0b11 << 62)
 
 
 class Ids:
@@ -77,10 +92,13 @@ class Ids:
 
     def token(self) -> LeaseToken:
         """An unguessable id: no part of it is a counter."""
-        return LeaseToken(UUID(int=self._random_bits(128), version=4))
+        return LeaseToken(self.tokens(1)[0])
 
     def tokens(self, count: int) -> list[UUID]:
-        return [UUID(int=self._random_bits(128), version=4) for _ in range(count)]
+        return [
+            uuid_of(self._random_bits(128) & _VERSION_4_MASK | _VERSION_4_BITS)
+            for _ in range(count)
+        ]
 
     def _make(self, count: int, random_width: int, zero_bits: int) -> list[UUID]:
         made = []

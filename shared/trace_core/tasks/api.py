@@ -31,6 +31,8 @@ class Scoped(Wire):
 
     @model_validator(mode="after")
     def _is_one_scope(self) -> Scoped:
+        if self.partition_key is None and self.start is None and self.end is None:
+            return self
         if self.cursor is not None and (self.partition_key or self.start is not None):
             raise ValueError("give either cursor or partition_key/start/end")
         if (self.start is None) != (self.end is None):

@@ -27,7 +27,7 @@ from trace_core.kernel.errors import (
     TaskCanceled,
     TraceError,
 )
-from trace_core.kernel.ids import Ids, OrgId, TaskId
+from trace_core.kernel.ids import Ids, OrgId, TaskId, uuid_of
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
 from trace_core.tasks.api import Completion
@@ -67,10 +67,19 @@ class StateMoved(Conflict):
     code = "StateMoved"
 
 
-def body_digest(completion: Completion) -> UUID:
+def body_digest(c: Completion) -> UUID:
     """The same for the same body, whatever the order of its fields on the wire."""
-    body = completion.model_dump_json().encode()
-    return UUID(bytes=hashlib.blake2b(body, digest_size=16).digest())
+    if c.outputs or c.state or c.triggers_taken or c.status != "Completed":
+        body = c.model_dump_json().encode()
+    else:
+        # The common case by hand: it says the same at a third of the cost.
+        events = ";".join(
+            f"{e.dataset_uuid.int:x},{e.dataset_version.int:x},{e.scope.key},{e.start},{e.end},"
+            f"{e.revision}"
+            for e in c.events
+        )
+        body = f"{c.resume_after_seconds}|{c.error_code!r}|{c.error_message!r}|{events}".encode()
+    return uuid_of(int.from_bytes(hashlib.blake2b(body, digest_size=16).digest(), "big"))
 
 
 class Completions:
