@@ -11,7 +11,7 @@ help: ## Show the targets
 
 .uv/bin/uv:
 	python3 -m venv .uv
-	.uv/bin/python -m pip install --quiet uv
+	.uv/bin/python -m pip install --quiet --disable-pip-version-check uv
 
 .venv/.synced: pyproject.toml uv.lock | $(filter .uv/%,$(UV))
 	$(UV) sync --frozen --quiet

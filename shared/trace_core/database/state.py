@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from psycopg import Connection
+from psycopg import Connection, Cursor
 from psycopg.rows import namedtuple_row
 from psycopg.types.json import Jsonb
 
@@ -28,7 +28,18 @@ as_json = Jsonb
 
 # The statements are long and few and the planner's choice is made in their text, so a plan is
 # made once for each connection. Nothing here gains from compiling expressions.
-_OPTIONS = "-c plan_cache_mode=force_generic_plan -c jit=off -c timezone=UTC"
+# That plan must not depend on statistics either: with them the planner takes to scanning whole
+# tables, which are small when it looks and large when it runs.
+_OPTIONS = " ".join(
+    f"-c {setting}"
+    for setting in (
+        "plan_cache_mode=force_generic_plan",
+        "enable_seqscan=off",
+        "enable_mergejoin=off",
+        "jit=off",
+        "timezone=UTC",
+    )
+)
 
 
 def _connect(dsn: str) -> Connection[Row]:
@@ -41,6 +52,11 @@ def _connect(dsn: str) -> Connection[Row]:
     return connection
 
 
+def _rows(cursor: Cursor[Row]) -> list[Row]:
+    """The rows, if there can be any; asked of the result, which is cheaper than `description`."""
+    return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
+
+
 class Transaction:
     """What a service may do inside an open transaction."""
 
@@ -48,12 +64,11 @@ class Transaction:
         self._connection = connection
 
     def all(self, sql: str, params: Params) -> list[Row]:
-        cursor = self._connection.execute(sql, params, binary=True)
-        return cursor.fetchall() if cursor.description else []
+        return _rows(self._connection.execute(sql, params, binary=True))
 
     def one(self, sql: str, params: Params) -> Row | None:
-        cursor = self._connection.execute(sql, params, binary=True)
-        return cursor.fetchone() if cursor.description else None
+        rows = _rows(self._connection.execute(sql, params, binary=True))
+        return rows[0] if rows else None
 
     def run(self, sql: str, params: Params) -> int:
         """Execute; answers the number of rows changed."""
@@ -95,8 +110,7 @@ class StateDatabase:
         """One statement that is its own transaction: one round trip."""
         self.crash_points(f"{name}:before_commit")
         with self.connection() as connection:
-            cursor = connection.execute(sql, params, binary=True)
-            rows = cursor.fetchall() if cursor.description else []
+            rows = _rows(connection.execute(sql, params, binary=True))
         self.crash_points(f"{name}:after_commit")
         return rows
 

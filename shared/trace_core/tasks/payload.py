@@ -68,7 +68,12 @@ class Payloads:
         self._jobs: dict[UUID, JobInfo] = {}
 
     def build(self, claims: Sequence[Claimed]) -> list[dict[str, Any]]:
-        return [self._payload(claim) for claim in claims]
+        """One payload for each claim; what the claims of one job share is read once."""
+        inputs = {
+            job_id: self._inputs(job_id)
+            for job_id in {claim.job_id for claim in claims if claim.trigger is not None}
+        }
+        return [self._payload(claim, inputs.get(claim.job_id, [])) for claim in claims]
 
     def fetch(self, org_id: OrgId, task_id: TaskId) -> dict[str, Any]:
         """A task as its runner would see it, read-only and without tokens."""
@@ -78,7 +83,7 @@ class Payloads:
         row = self._state.read(SQL["task_with_trigger"], {"org_id": org_id, "task_id": task_id})[0]
         status = "Canceled" if row.canceled_at is not None else rows[0].status
         claim = claimed_from(_Unleased(row, self._clock.now()), org_id)
-        return {"status": status, "task": self._payload(claim)}
+        return {"status": status, "task": self.build([claim])[0]}
 
     def job(self, job_id: UUID) -> JobInfo:
         known = self._jobs.get(job_id)
@@ -117,7 +122,7 @@ class Payloads:
             timedelta(seconds=row.timeout_seconds),
         )
 
-    def _payload(self, claim: Claimed) -> dict[str, Any]:
+    def _payload(self, claim: Claimed, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         info = self.job(claim.job_id)
         run = f"{claim.attempt}-{claim.lease_sequence}"
         outputs = [
@@ -137,7 +142,6 @@ class Payloads:
             }
             for index, dataset, version in info.outputs
         ]
-        inputs = self._inputs(claim)
         payload: dict[str, Any] = {
             "task_id": str(claim.task_id),
             "org_id": str(claim.org_id),
@@ -169,7 +173,7 @@ class Payloads:
 
     def started(self, claim: Claimed) -> dict[str, Any]:
         """The payload after the exchange: with the lease and the capability token."""
-        payload = self._payload(claim)
+        (payload,) = self.build([claim])
         payload.pop("start_token", None)
         payload["lease_token"] = str(claim.lease_token)
         payload["capability_token"] = self._token(claim, self.job(claim.job_id), payload)
@@ -205,10 +209,8 @@ class Payloads:
             **claim.trigger.scope.fields(),
         }
 
-    def _inputs(self, claim: Claimed) -> list[dict[str, Any]]:
-        if claim.trigger is None:
-            return []
-        rows = self._state.read(SQL["inputs_of_job"], {"job_id": claim.job_id})
+    def _inputs(self, job_id: UUID) -> list[dict[str, Any]]:
+        rows = self._state.read(SQL["inputs_of_job"], {"job_id": job_id})
         return [
             {
                 "input_index": row.input_index,
