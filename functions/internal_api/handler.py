@@ -56,7 +56,9 @@ def complete(call: Call) -> object:
     request = call.parse_one_or_many(Completion, CompleteBatch, "completions")
     if isinstance(request, Completion):
         telemetry.keys(task=request.task_id, attempt=request.attempt)
-    return task_calls.complete(call.app, call.principal.org_id, request)
+    answer = task_calls.complete(call.app, call.principal.org_id, request)
+    telemetry.count("AttemptsFailed", task_calls.number_failed(answer))
+    return answer
 
 
 @api.route("GET", "/internal/jwks/task")

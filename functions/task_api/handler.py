@@ -44,7 +44,9 @@ def complete(call: Call) -> object:
     request = call.parse(Completion)
     task_calls.require_own_task(call.principal, request)
     telemetry.keys(task=request.task_id, attempt=request.attempt)
-    return task_calls.complete(call.app, call.principal.org_id, request)
+    answer = task_calls.complete(call.app, call.principal.org_id, request)
+    telemetry.count("AttemptsFailed", task_calls.number_failed(answer))
+    return answer
 
 
 @telemetry.observed

@@ -134,3 +134,9 @@ def _result(result: CompletionResult) -> dict[str, Any]:
 def number_claimed(answer: dict[str, Any]) -> int:
     several = answer.get("claims", [answer])
     return sum(each["status"] == "Claimed" for each in several)
+
+
+def number_failed(answer: dict[str, Any]) -> int:
+    """Attempts that their runner reported as failed."""
+    several = answer.get("results", [answer])
+    return sum(each.get("status") == "Failed" for each in several)
