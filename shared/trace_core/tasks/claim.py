@@ -9,13 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from trace_core.dag.model import Runtime
 from trace_core.database.arrays import Uuids
 from trace_core.database.state import Row, StateDatabase, Transaction
 from trace_core.kernel import limits
-from trace_core.kernel.ids import Ids, JobId, LeaseToken, OrgId, TaskId
+from trace_core.kernel.ids import (
+    ROUTE_BITS,
+    Ids,
+    JobId,
+    LeaseToken,
+    OrgId,
+    TaskId,
+    uuid_of,
+)
 from trace_core.ports.clock import Clock
 from trace_core.tasks.api import StartRequest
 from trace_core.tasks.metering import Capacity, allowance
@@ -47,10 +56,10 @@ class Claimed:
     lease_sequence: int
     lease_token: LeaseToken | None
     start_token: UUID | None
+    started_at: datetime
+    """Of a reservation: when it was made."""
     lease_expires_at: datetime
-    deadline_at: datetime
     slot_id: UUID | None
-    created_at: datetime
     trigger: Trigger | None
 
     @property
@@ -66,17 +75,25 @@ class Refused:
     reason: NotClaimed
 
 
-def claimed_from(row: Row, org_id: OrgId) -> Claimed:
+_ROUTE_MASK = 2**128 - 2**ROUTE_BITS
+
+
+def claimed_from(
+    row: Row, org_id: OrgId, *, started_at: datetime, lease_expires_at: datetime
+) -> Claimed:
     trigger = None
-    if row.event_id is not None:
-        scope = Scope.parse(row.scope, row.range_start, row.range_end)
+    if row.producer_task_id is not None:
         trigger = Trigger(
-            row.event_id, row.producer_task_id, row.dataset_version, scope, row.revision
+            # A task carries its route in the low bits of the id of the event that made it.
+            uuid_of(row.task_id.int & _ROUTE_MASK),
+            row.producer_task_id,
+            row.dataset_version,
+            Scope.parse(row.scope, row.range_start, row.range_end),
+            row.revision,
         )
     return Claimed(
         org_id, row.task_id, row.job_id, row.attempt, row.lease_sequence, row.lease_token,
-        row.start_token, row.lease_expires_at, row.deadline_at, row.slot_id, row.created_at,
-        trigger,
+        row.start_token, started_at, lease_expires_at, row.slot_id, trigger,
     )  # fmt: skip
 
 
@@ -110,21 +127,18 @@ class Claims:
         skipped: list[UUID] = []
         while True:
             left = limit - len(found)
+            params = self._lease_params(verb, org_id, worker_id, left)
             rows = self._state.write(
                 verb,
                 SQL[verb],
-                {
-                    **self._lease_params(verb, org_id, worker_id, left),
-                    "runtime": runtime.value,
-                    "skipped_jobs": Uuids(skipped),
-                },
+                {**params, "runtime": runtime.value, "skipped_jobs": Uuids(skipped)},
             )
             metered: Row | None = None
             for row in rows:
                 if row.task_id is None:
                     metered = row
                 else:
-                    found.append(claimed_from(row, org_id))
+                    found.append(self._claimed(row, params))
             if metered is None or len(found) >= limit:
                 return found
             with self._state.transaction(f"{verb}_metered") as tx:
@@ -175,9 +189,18 @@ class Claims:
         if not owner:
             return Refused(task_id, NotClaimed.NOT_FOUND)
         rows = self._state.write("start", SQL["start"], params)
-        rows = rows or self._state.read(SQL["started_before"], params)
         if rows:
-            return claimed_from(rows[0], owner[0].org_id)
+            return self._claimed(rows[0], {**params, "org_id": owner[0].org_id})
+        before = self._state.read(SQL["started_before"], params)
+        if before:
+            # Read again: the owner above may be from before the exchange.
+            (lease,) = self._state.read(SQL["org_of_start_token"], params)
+            return claimed_from(
+                before[0],
+                lease.org_id,
+                started_at=lease.started_at,
+                lease_expires_at=lease.lease_expires_at,
+            )
         canceled = owner[0].canceled
         return Refused(task_id, NotClaimed.CANCELED if canceled else NotClaimed.ALREADY_RUNNING)
 
@@ -212,10 +235,11 @@ class Claims:
                 limit = len(slot_ids)
         if limit <= 0:
             return []
+        params = self._lease_params(verb, org_id, worker_id, limit)
         rows = tx.all(
             SQL[f"{verb}_of_job"],
             {
-                **self._lease_params(verb, org_id, worker_id, limit),
+                **params,
                 "job_id": job_id,
                 "priorities": priorities or _BOTH,
                 "task_ids": task_ids,
@@ -224,7 +248,14 @@ class Claims:
         )
         if rows and capacities and kept is None:
             self._charge(tx, capacities, rows, now)
-        return [claimed_from(row, org_id) for row in rows]
+        return [self._claimed(row, params) for row in rows]
+
+    @staticmethod
+    def _claimed(row: Row, params: dict[str, Any]) -> Claimed:
+        now = params["now"]
+        return claimed_from(
+            row, params["org_id"], started_at=now, lease_expires_at=now + params["lease"]
+        )
 
     def _has_pool(self, tx: Transaction, job_id: JobId) -> bool:
         row = tx.one(SQL["pool_of_job"], {"job_id": job_id})
@@ -250,9 +281,7 @@ class Claims:
             },
         )
 
-    def _lease_params(
-        self, verb: str, org_id: OrgId, worker_id: str, limit: int
-    ) -> dict[str, object]:
+    def _lease_params(self, verb: str, org_id: OrgId, worker_id: str, limit: int) -> dict[str, Any]:
         return {
             "org_id": org_id,
             "worker_id": worker_id,

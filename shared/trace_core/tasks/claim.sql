@@ -86,10 +86,11 @@ taken AS (
 )
 
 -- fragment: claimed_rows
--- What the caller gets for each lease: the fence and what made the task.
-SELECT l.task_id, l.job_id, l.attempt, l.lease_sequence, l.lease_token, l.start_token,
-       l.lease_expires_at, l.deadline_at, l.slot_id, l.priority, t.created_at, t.event_id,
-       t.producer_task_id, t.dataset_version, t.scope, t.range_start, t.range_end, t.revision
+-- What the caller gets for each lease: the fence and what made the task. Times and the event's id
+-- are not among it, since they follow from what the caller knows.
+SELECT l.task_id, l.job_id, l.attempt, l.lease_sequence, l.lease_token, l.start_token, l.slot_id,
+       l.priority, t.producer_task_id, t.dataset_version, t.scope, t.range_start, t.range_end,
+       t.revision
   FROM leased l
  CROSS JOIN LATERAL (SELECT * FROM tasks t WHERE t.task_id = l.task_id) t
 
@@ -103,8 +104,8 @@ WITH
 -- include: lease_taken
 -- include: claimed_rows
 UNION ALL
-(SELECT NULL, l.job_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, l.priority, NULL, NULL, NULL,
-        NULL, NULL, NULL, NULL, NULL
+(SELECT NULL, l.job_id, NULL, NULL, NULL, NULL, NULL, l.priority, NULL, NULL, NULL, NULL, NULL,
+        NULL
    FROM lane l
   WHERE l.metered
   ORDER BY l.place
@@ -120,8 +121,8 @@ WITH
 -- include: reserve_taken
 -- include: claimed_rows
 UNION ALL
-(SELECT NULL, l.job_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, l.priority, NULL, NULL, NULL,
-        NULL, NULL, NULL, NULL, NULL
+(SELECT NULL, l.job_id, NULL, NULL, NULL, NULL, NULL, l.priority, NULL, NULL, NULL, NULL, NULL,
+        NULL
    FROM lane l
   WHERE l.metered
   ORDER BY l.place
@@ -272,6 +273,6 @@ WITH leased AS (
 
 -- name: org_of_start_token
 -- Whose task a start token belongs to, also after the exchange.
-SELECT l.org_id, l.canceled_at IS NOT NULL AS canceled
+SELECT l.org_id, l.canceled_at IS NOT NULL AS canceled, l.started_at, l.lease_expires_at
   FROM leases l
  WHERE l.task_id = %(task_id)s AND l.start_token = %(start_token)s

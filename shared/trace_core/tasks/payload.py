@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -82,7 +82,13 @@ class Payloads:
             raise NotFound(task_id=str(task_id))
         row = self._state.read(SQL["task_with_trigger"], {"org_id": org_id, "task_id": task_id})[0]
         status = "Canceled" if row.canceled_at is not None else rows[0].status
-        claim = claimed_from(_Unleased(row, self._clock.now()), org_id)
+        now = self._clock.now()
+        claim = claimed_from(
+            row,
+            org_id,
+            started_at=row.started_at or now,
+            lease_expires_at=row.lease_expires_at or now,
+        )
         return {"status": status, "task": self.build([claim])[0]}
 
     def job(self, job_id: UUID) -> JobInfo:
@@ -148,7 +154,7 @@ class Payloads:
             "attempt": claim.attempt,
             "lease_sequence": claim.lease_sequence,
             "lease_expires_at": claim.lease_expires_at.isoformat(),
-            "deadline_at": claim.deadline_at.isoformat(),
+            "deadline_at": (claim.started_at + info.timeout).isoformat(),
             "job": info.job,
             "operator": info.operator,
             "config": info.config,
@@ -242,18 +248,3 @@ class Payloads:
             return None
         row = self._state.read(SQL["slot_of_lease"], {"slot_id": claim.slot_id})[0]
         return {"name": row.name, "env": row.env, "secrets": row.secrets}
-
-
-class _Unleased:
-    """A row of a task that may have no lease, with the columns that a claim reads."""
-
-    lease_token = None
-    start_token = None
-
-    def __init__(self, row: Any, now: datetime) -> None:
-        self._row = row
-        self.lease_expires_at = row.lease_expires_at or now
-        self.deadline_at = row.deadline_at or now
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._row, name)

@@ -79,7 +79,8 @@ class Reaper:
                     lease.task_id, lease.lease_sequence, None, None, now,
                     failures=lease.failures, lapses=lease.lapses + 1, continues=lease.continues,
                 )  # fmt: skip
-            attempt += 1
+            # A source that was to go on with its attempt has lapsed in that one.
+            attempt += 0 if lease.continues else 1
         elif lease.started_at is None:
             attempt += 1
         ended = end_attempt(

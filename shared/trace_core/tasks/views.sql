@@ -21,11 +21,12 @@ SELECT e.input_index, e.alias, e.filter, e.dataset_uuid, c.dataset_version
 SELECT s.name, s.env, s.secrets FROM slots s WHERE s.slot_id = %(slot_id)s
 
 -- name: task_with_trigger
--- One task with its lease, if it has one, in the shape of a claim.
+-- One task with its lease, if it has one, in the shape of a claim without its tokens.
 SELECT t.task_id, t.job_id, coalesce(l.attempt, 0) AS attempt,
-       coalesce(l.lease_sequence, 0) AS lease_sequence, l.canceled_at, l.started_at, l.slot_id,
-       l.lease_expires_at, l.deadline_at, t.created_at, t.event_id, t.producer_task_id,
-       t.dataset_version, t.scope, t.range_start, t.range_end, t.revision, t.priority
+       coalesce(l.lease_sequence, 0) AS lease_sequence, NULL::uuid AS lease_token,
+       NULL::uuid AS start_token, l.slot_id, t.priority, t.producer_task_id, t.dataset_version,
+       t.scope, t.range_start, t.range_end, t.revision, l.canceled_at, l.started_at,
+       l.lease_expires_at
   FROM tasks t
   LEFT JOIN leases l ON l.task_id = t.task_id
  WHERE t.task_id = %(task_id)s AND t.org_id = %(org_id)s
