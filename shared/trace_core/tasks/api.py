@@ -46,6 +46,18 @@ class Scoped(Wire):
         return self
 
     @property
+    def scope_key(self) -> str:
+        """`scope.key`, without making the scope: a batch asks for hundreds of them."""
+        return f"c{self.cursor}" if self.cursor is not None else self.scope.key
+
+    @property
+    def bounds(self) -> tuple[int | None, int | None]:
+        """The first and the last cursor, as they are stored."""
+        if self.cursor is not None:
+            return self.cursor, self.cursor
+        return self.start, self.end
+
+    @property
     def scope(self) -> Scope:
         if self.start is not None and self.end is not None and self.partition_key is None:
             return Scope.of_range(self.start, self.end)

@@ -74,7 +74,7 @@ def body_digest(c: Completion) -> UUID:
     else:
         # The common case by hand: it says the same at a third of the cost.
         events = ";".join(
-            f"{e.dataset_uuid.int:x},{e.dataset_version.int:x},{e.scope.key},{e.start},{e.end},"
+            f"{e.dataset_uuid.int:x},{e.dataset_version.int:x},{e.scope_key},{e.start},{e.end},"
             f"{e.revision}"
             for e in c.events
         )
@@ -140,7 +140,7 @@ class Completions:
         for metered in (False, True):
             # In the order of ids, so that two batches never lock the same leases crosswise.
             left = sorted(
-                (c for c in completions if c.task_id not in done), key=lambda c: c.task_id
+                (c for c in completions if c.task_id not in done), key=lambda c: c.task_id.int
             )
             if not left:
                 break

@@ -37,15 +37,14 @@ class ForeignOutput(Invalid):
 
 def event_params(events: Sequence[EventIn], ids: Ids) -> dict[str, Any]:
     """Events as parallel arrays, one element each."""
-    scopes = [event.scope for event in events]
-    ranges = [scope.range or (None, None) for scope in scopes]
+    bounds = [event.bounds for event in events]
     return {
         "event_ids": Uuids(ids.event_ids(len(events))),
         "event_datasets": Uuids([event.dataset_uuid for event in events]),
         "event_versions": Uuids([event.dataset_version for event in events]),
-        "event_scopes": [scope.key for scope in scopes],
-        "event_starts": Bigints([start for start, _ in ranges]),
-        "event_ends": Bigints([end for _, end in ranges]),
+        "event_scopes": [event.scope_key for event in events],
+        "event_starts": Bigints([start for start, _ in bounds]),
+        "event_ends": Bigints([end for _, end in bounds]),
         "event_revisions": Bigints([event.revision for event in events]),
     }
 
