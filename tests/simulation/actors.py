@@ -1,4 +1,4 @@
-"""Who acts: the platform's own functions, workers, and the people who look after them."""
+"""Who acts: the platform's own functions, and the workers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from tests.simulation.faults import Crash
 from tests.simulation.hosts import queue_name
 from tests.simulation.runs import Run
-from tests.simulation.shapes import SHAPES
 from trace_core.dag.model import Runtime
-from trace_core.kernel.errors import Conflict, NotFound, TraceError, Unavailable
 from trace_core.kernel.ids import OrgId, TaskId
 from trace_core.tasks.claim import Claimed
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
+
+
+VISIBILITY = timedelta(seconds=30)
 
 
 class Actor:
@@ -101,31 +101,46 @@ class Worker(Actor):
         super().__init__(world, name)
         self.org_id = org_id
         self._queue = queue_name(org_id)
-        self._room = world.rng.randrange(1, 5)
+        self._room = world.rng.randrange(1, 7)
         self.runs: list[Run] = []
         self.down = False
         self.hungry = False
-        self._polls = 0
+        self._polls: set[int] = set()
 
     def begin(self) -> None:
         self.poll_in(0.1)
 
     def poll_in(self, wait: float) -> None:
-        self._polls += 1
-        self.world.later(wait, self, "polls", self._poll)
+        # One look a second is enough for any number of messages.
+        at = round(self.world.seconds + wait)
+        if at not in self._polls:
+            self._polls.add(at)
+            self.world.later(wait, self, "polls", lambda: self._poll(at))
 
     @property
     def will_look(self) -> bool:
         """Whether it claims again without another message."""
         return not self.down and self.hungry
 
-    def _poll(self) -> str | None:
-        self._polls -= 1
+    @property
+    def has_room(self) -> bool:
+        return len(self.runs) < self._room
+
+    def rush(self) -> str | None:
+        """Look for work at once, message or not."""
+        self.hungry = True
+        return self._poll(-1)
+
+    def _poll(self, at: int) -> str | None:
+        self._polls.discard(at)
         room = self._room - len(self.runs)
         if self.down or room <= 0:
             return None
         messages = self.world.queue.receive(
-            self._queue, limit=3, visibility=timedelta(seconds=30), wait=timedelta(0)
+            self._queue,
+            limit=self.world.rng.choice((1, 10)),
+            visibility=VISIBILITY,
+            wait=timedelta(0),
         )
         if not messages and not self.hungry:
             return None
@@ -185,6 +200,11 @@ class Worker(Actor):
         self.world.oracle.path_fault(self.org_id, "worker")
         self.hungry = True
         self.poll_in(self.world.rng.uniform(1, 4))
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """What was received and not deleted is visible again by then."""
+        self.poll_in(VISIBILITY.total_seconds() + 1)
 
     def killed(self) -> None:
         world = self.world
@@ -199,145 +219,5 @@ class Worker(Actor):
     def _restart(self) -> str:
         self.down = False
         self.poll_in(0.1)
+        self._look_again()
         return "up"
-
-
-class Person(Actor):
-    """Triggers, cancels, retries, pauses, deploys again, breaks the queue."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world, "person")
-        self._paused: list[tuple[OrgId, str]] = []
-
-    def begin(self) -> None:
-        self._next()
-        for org in self.world.orgs:
-            if self._dag(org) == "ranges":
-                for _ in range(3):
-                    wait = self.world.rng.uniform(0, 60)
-                    self.world.later(wait, self, "triggers", lambda org=org: self._trigger(org))
-
-    def _next(self) -> None:
-        self.world.later(self.world.rng.expovariate(1 / 12), self, "acts", self._act)
-
-    def _dag(self, org: OrgId) -> str:
-        return next(shape for (shape, _), o in self.world.definitions.orgs.items() if o == org)
-
-    def _act(self) -> str | None:
-        if self.world.draining:
-            return None
-        self._next()
-        org = self.world.rng.choice(self.world.orgs)
-        actions: list[tuple[int, Callable[[OrgId], str | None]]] = [
-            (5, self._cancel), (4, self._retry), (3, self._pause), (4, self._trigger),
-            (1, self._redeploy), (1, self._reset), (2, self._break_queue), (4, self._foreign),
-            (2, self._kill),
-        ]  # fmt: skip
-        weights = [weight for weight, _ in actions]
-        return self.world.rng.choices(actions, weights)[0][1](org)
-
-    def _cancel(self, org: OrgId) -> str | None:
-        world = self.world
-        task = world.oracle.some_task(org)
-        if task is None:
-            return None
-        world.interleaved = False
-        try:
-            status = world.any_host().admin.cancel(org, task)
-        except (Crash, Unavailable):
-            world.oracle.cancel_unknown(task)
-            raise
-        except Conflict as error:
-            return f"cancel {world.name(task)}: {error.code}"
-        world.faults.kinds["canceled"] += 1
-        world.oracle.canceled(task, status)
-        return f"cancel {world.name(task)}: {status}"
-
-    def _retry(self, org: OrgId) -> str | None:
-        world = self.world
-        task = world.oracle.some_ended_task(org)
-        if task is None:
-            return None
-        world.oracle.retry_asked(task)
-        try:
-            status = world.any_host().admin.retry(org, task)
-        except Conflict as error:
-            return f"retry {world.name(task)}: {error.code}"
-        world.faults.kinds["retried"] += 1
-        return f"retry {world.name(task)}: {status}"
-
-    def _pause(self, org: OrgId) -> str:
-        dag = self._dag(org)
-        self._paused.append((org, dag))
-        self.world.later(
-            self.world.rng.uniform(5, 60), self, "resumes", lambda: self._resume(org, dag)
-        )
-        self.world.any_host().deploys.pause(org, dag)
-        self.world.faults.kinds["paused"] += 1
-        return f"pause {dag}"
-
-    def _resume(self, org: OrgId, dag: str) -> str:
-        self.world.any_host().deploys.resume(org, dag)
-        return f"resume {dag}"
-
-    def _trigger(self, org: OrgId) -> str | None:
-        if self._dag(org) != "ranges":
-            return None
-        rng = self.world.rng
-        start = rng.randrange(0, 60)
-        request = {"start": start, "end": start + rng.randrange(5, 40)}
-        number = self.world.any_host().deploys.trigger(org, "ranges", "ask", request)
-        self.world.faults.kinds["triggered"] += 1
-        self.world.oracle.triggered(org, number)
-        return f"trigger {request} is number {number}"
-
-    def _redeploy(self, org: OrgId) -> str:
-        dag = self._dag(org)
-        result = self.world.any_host().deploys.deploy(org, SHAPES[dag], f"{dag}.yaml")
-        self.world.oracle.must(not result.created, "a definition was deployed twice")
-        self.world.faults.kinds["redeployed"] += 1
-        return f"deploy {dag} again"
-
-    def _reset(self, _org: OrgId) -> str:
-        self.world.faults.kinds["outbox_reset"] += 1
-        host = self.world.any_host()
-        return f"reset {host.outbox.reset_failed(host.clock.now())} outbox rows"
-
-    def _break_queue(self, _org: OrgId) -> str:
-        seconds = self.world.rng.uniform(5, 60)
-        self.world.queue.out_until = self.world.now() + timedelta(seconds=seconds)
-        self.world.faults.kinds["queue_outage"] += 1
-        return f"queue out for {seconds:.0f} s"
-
-    def _kill(self, _org: OrgId) -> str | None:
-        worker = self.world.rng.choice(self.world.workers)
-        if worker.down:
-            return None
-        worker.killed()
-        return f"kill {worker.name}"
-
-    def _foreign(self, org: OrgId) -> str | None:
-        """Another org names our task: it must not exist for them."""
-        world = self.world
-        task = world.oracle.some_task(org)
-        if task is None:
-            return None
-        world.faults.kinds["foreign_call"] += 1
-        try:
-            world.any_host().admin.cancel(world.foreign_org, task)
-        except NotFound:
-            return f"foreign cancel of {world.name(task)}: NotFound"
-        except TraceError as error:
-            if isinstance(error, Unavailable):
-                raise
-        world.oracle.fail(f"a foreign org could name {world.name(task)}")
-        return None
-
-    def put_right(self) -> None:
-        """What people do when the outage is over: resume, and reset rows that were given up."""
-        for org, dag in self._paused:
-            self.world.any_host().deploys.resume(org, dag)
-        self._reset(self.world.orgs[0])
-
-    def unavailable(self) -> None:
-        """They try something else later."""

@@ -24,7 +24,7 @@ from trace_core.kernel.ids import Ids, OrgId
 from trace_core.ports.waker import Function
 
 SQL = Statements("tests.simulation", "simulation.sql")
-_VACUUM_EVERY = 40
+_VACUUM_EVERY = 10
 """Schedules; rows of earlier ones slow every scan of a working table."""
 
 
@@ -69,9 +69,9 @@ class SimulatedState(StateDatabase):
         self.depth = 0
         self.touched = False
         """Whether anybody used the database since the oracle last looked."""
-        self.between: Callable[[], None] = _nothing
+        self.between: Callable[[str], None] = _nothing
 
-    def attach(self, crash_points: CrashPoints, between: Callable[[], None]) -> None:
+    def attach(self, crash_points: CrashPoints, between: Callable[[str], None]) -> None:
         self.crash_points, self.between, self.depth = crash_points, between, 0
 
     def close(self) -> None:
@@ -90,14 +90,14 @@ class SimulatedState(StateDatabase):
     @contextmanager
     def transaction(self, name: str) -> Iterator[Transaction]:
         with super().transaction(name):
-            yield Watched(self._held[self.depth], self.between)
+            yield Watched(self._held[self.depth], lambda: self.between(name))
 
     def look(self, name: str) -> list[Row]:
         """A read of the oracle, which sees what is committed: never of the paused transaction."""
         return self._held[self.depth].execute(SQL[name], binary=True).fetchall()
 
 
-def _nothing() -> None:
+def _nothing(_name: str) -> None:
     """Nobody steps in."""
 
 

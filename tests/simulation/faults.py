@@ -18,8 +18,8 @@ KINDS = (
     "run_dead_before_exchange", "exchange_reply_lost", "run_dead", "run_stalled", "run_failed",
     "run_failed_for_good", "run_timed_out", "completion_repeated", "completion_other_body",
     "stale_report", "foreign_call", "crash", "connection_lost_before", "connection_lost_after",
-    "worker_killed", "restart", "clock_skew", "stepped_in", "canceled", "retried", "paused",
-    "triggered", "redeployed", "outbox_reset", "event_repeated", "event_rewritten",
+    "worker_killed", "restart", "clock_skew", "stepped_in", "runtime_busy", "canceled", "retried",
+    "paused", "triggered", "redeployed", "outbox_reset", "event_repeated", "event_rewritten",
 )  # fmt: skip
 
 _FIRST_TIME, _LATER = 0.05, 0.006

@@ -89,10 +89,9 @@ class _Final:
             job = self.jobs[self.tasks[event.producer_task_id].job_id]
             if job.operator not in _CONTROL:
                 verdict = self.oracle.announcements.get(key, "never sent")
-                self.oracle.must(
-                    verdict in ("accepted", "unknown"),
-                    f"a stale event of {self._name(event.producer_task_id)} was recorded: {verdict}",
-                )
+                name = self._name(event.producer_task_id)
+                known = verdict in ("accepted", "unknown")
+                self.oracle.must(known, f"a stale event of {name} was recorded: {verdict}")
 
     def _attempts(self, task: Any, attempts: list[Any]) -> None:
         job, name = self.jobs[task.job_id], self._name(task.task_id)

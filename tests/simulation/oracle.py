@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from tests.manual_clock import START
+from tests.simulation.holders import Lease, check_holders
 from tests.simulation.wakeups import Wakeups
 from trace_core.kernel.ids import OrgId, TaskId
 from trace_core.tasks.api import Completion, EventIn, StartRequest
@@ -32,22 +32,6 @@ FenceKey = tuple[str, int, str]
 
 class Violation(Exception):
     """Something happened that must never happen."""
-
-
-@dataclass(frozen=True)
-class Lease:
-    task_id: str
-    job_id: str
-    attempt: int
-    sequence: int
-    token: str | None
-    started: bool
-    canceled: bool
-    expires: float
-    slot_id: str | None
-    priority: int
-    start_token: str | None
-    worker_id: str
 
 
 class Oracle:
@@ -96,7 +80,7 @@ class Oracle:
             self._compare(task, self.leases.get(task), lease)
         self.leases = leases
         state.touched = False
-        self._check_holders(leases, seen[1] or [], seen[2] or [], seen[3] or [])
+        check_holders(self, leases, seen[1] or [], seen[2] or [], seen[3] or [])
         self.tasks = seen[5]
         start = START.timestamp()
         self.wakeups.check([(org, runtime, at - start) for org, runtime, at in seen[4] or ()])
@@ -109,10 +93,10 @@ class Oracle:
         if now.canceled:
             self.canceled_tasks.add(task)
         overdue = self.world.seconds - (now.expires - START.timestamp())
-        self.must(overdue < _REAPED_WITHIN, f"{self._name(task)}: expired {overdue:.0f} s ago")
+        self.must(overdue < _REAPED_WITHIN, f"{self.name(task)}: expired {overdue:.0f} s ago")
         if before is not None and before.canceled and before.token == now.token:
             grown = now.expires > before.expires
-            self.must(not grown, f"{self._name(task)}: canceled, and its lease was extended")
+            self.must(not grown, f"{self.name(task)}: canceled, and its lease was extended")
 
     def _saw_start(self, task: str, attempt: int, token: str, activation: str) -> None:
         known = self.fences.get(task)
@@ -120,43 +104,16 @@ class Oracle:
             return
         if known is not None:
             newer = attempt > known[0] or (activation == "source" and attempt == known[0])
-            self.must(newer, f"{self._name(task)}: attempt {attempt} started after {known[0]}")
+            self.must(newer, f"{self.name(task)}: attempt {attempt} started after {known[0]}")
         self.fences[task] = (attempt, token)
         self.canceled_tasks.discard(task)
         self.uncertain.discard(task)
-
-    def _check_holders(
-        self, leases: dict[str, Lease], slots: list[Any], counters: list[Any], kept: list[Any]
-    ) -> None:
-        """Nobody beyond the limits, and every counter says what is really held."""
-        holders = [(lease.task_id, lease.job_id, lease.priority) for lease in leases.values()]
-        running: dict[str, list[int]] = {}
-        for _, job_id, priority in [*holders, *kept]:
-            for capacity in self.jobs[job_id].capacity_ids:
-                held = running.setdefault(str(capacity), [0, 0])
-                held[0] += 1
-                held[1] += priority
-        for capacity_id, (held, _) in running.items():
-            limit = self.limits[capacity_id]
-            self.must(limit is None or held <= limit, f"{held} holders, {limit} allowed")
-        counted = {row[0]: [row[1], row[2]] for row in counters}
-        self.must(counted == running, f"counters {counted}, holders {running}")
-        pooled = {task: job for task, job, _ in [*holders, *kept] if self.jobs[job].pool_id}
-        held_slots = {task: slot for slot, task in slots}
-        self.must(
-            set(held_slots) == set(pooled),
-            f"slots held by {sorted(map(self._name, held_slots))}, "
-            f"needed by {sorted(map(self._name, pooled))}",
-        )
-        for task, lease in leases.items():
-            if task in pooled:
-                self.must(lease.slot_id == held_slots[task], f"{self._name(task)}: another's slot")
 
     def check_places(self) -> None:
         for row in self.world.state.look("misplaced"):
             self.fail(f"{self.world.name(row.task_id)} is in {row.places}")
 
-    def _name(self, task: str) -> str:
+    def name(self, task: str) -> str:
         return self.world.name(UUID(task))
 
     # People --------------------------------------------------------------------------------------
@@ -196,9 +153,9 @@ class Oracle:
     def claimed(self, claims: list[Claimed], org: OrgId) -> None:
         for claim in claims:
             task, job = str(claim.task_id), self.jobs[str(claim.job_id)]
-            self.must(job.org_id == org, f"{self._name(task)} was claimed by another org")
+            self.must(job.org_id == org, f"{self.name(task)} was claimed by another org")
             if not self.world.interleaved:
-                self.must(task not in self.leases, f"{self._name(task)} was claimed twice")
+                self.must(task not in self.leases, f"{self.name(task)} was claimed twice")
             self._saw_start(task, claim.attempt, str(claim.lease_token), job.activation)
 
     def expect_start(self, request: StartRequest) -> Expected:
@@ -323,7 +280,7 @@ class Oracle:
         if value not in [fresh if each is None else each for each in known]:
             lease = self._current_lease(claim)
             # A zombie reads what a newer slice has written since.
-            self.must(lease is None, f"{self._name(str(claim.task_id))}: the state is lost")
+            self.must(lease is None, f"{self.name(str(claim.task_id))}: the state is lost")
 
 
 def _key(body: Completion) -> FenceKey:

@@ -1,4 +1,4 @@
-"""What lies outside the database: a queue, a runtime for lambda jobs, pushes. All of it unreliable."""
+"""What lies outside the database, all of it unreliable: a queue, a lambda runtime, pushes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,6 @@ class SimulatedQueue:
         for message in taken:
             message.visible_at = self._now() + visibility
             message.receive_count += 1
-            self._arrives(queue, visibility.total_seconds() + 0.1)
         return [Message(m.body, f"{m.number}:{m.receive_count}", m.receive_count) for m in taken]
 
     def extend(self, queue: str, receipt: str, visibility: timedelta) -> None:
@@ -103,6 +102,11 @@ class SimulatedRuntime:
     ) -> None:
         self._faults, self._rng, self._begins = faults, rng, begins
         self.down = False
+
+    def room(self) -> int:
+        if self._faults.happens("runtime_busy", 0.06):
+            return 0
+        return self._rng.choice((1, 5, 20))
 
     def start(self, payload: Mapping[str, Any]) -> None:
         if self._faults.on and self.down and self._rng.random() < 0.9:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
@@ -16,7 +16,6 @@ from trace_core.tasks.api import (
     EventIn,
     EventsRequest,
     OutputIn,
-    StartRequest,
     StateEntry,
 )
 from trace_core.tasks.claim import Claimed
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 Answer = TypeVar("Answer")
+TASKS_MIN, TASKS_MAX = 30, 32
+"""Sources go on until there are so many tasks, and rest after that."""
 _SLICE_RESTS_FOR_GOOD = 80_000.0
 
 
@@ -77,7 +78,9 @@ class Run:
             # Alive all the time, and longer than its job allows.
             duration = self.job.timeout_seconds + rng.uniform(1, 60)
             self._heartbeat_later()
-        elif faults.happens("run_failed", 0.12):
+        elif self.world.is_poisoned(self.claim.task_id, self.is_source) or faults.happens(
+            "run_failed", 0.12
+        ):
             self._plan = "fail"
         elif faults.happens("run_failed_for_good", 0.04):
             self._plan = "fail_for_good"
@@ -87,6 +90,8 @@ class Run:
         self._ends_at = self.world.seconds + duration
         if self._plan == "complete" and not self.is_source and rng.random() < 0.3:
             self._later(duration * rng.random(), "emits", self._emit)
+        if faults.happens("stale_report", 0.06):
+            self._later(duration * rng.random(), "guesses a token", self._guess)
         self._later(duration, "reports", self._report)
 
     def _later(self, wait: float, label: str, act: Callable[[], object]) -> None:
@@ -209,18 +214,21 @@ class Run:
         self.dead = True
         if self.worker is not None:
             self.worker.finished(self)
-        rng, faults, wait = self.world.rng, self.world.faults, self.world.rng.uniform(0.5, 60)
+        faults, wait = self.world.faults, self.world.rng.uniform(0.5, 60)
         if faults.happens("completion_repeated", 0.06):
             self._later(wait, "repeats", lambda: self._repeat(self.body))
         if faults.happens("completion_other_body", 0.05):
             other = Completion(**_fence(self.claim), status="Failed", error_code="Other")
             self._later(wait, "contradicts itself", lambda: self._repeat(other))
         if faults.happens("stale_report", 0.04):
-            fence = _fence(self.claim) | {"lease_token": UUID(int=rng.getrandbits(128))}
-            stale = Completion(**fence, status="Completed")
-            self._later(wait, "guesses a token", lambda: self._repeat(stale))
+            self._later(wait, "guesses a token", self._guess)
         if faults.happens("foreign_call", 0.04):
             self._later(wait, "is taken over", self._report_from_abroad)
+
+    def _guess(self) -> str:
+        token = UUID(int=self.world.rng.getrandbits(128), version=4)
+        fence = _fence(self.claim) | {"lease_token": token}
+        return self._repeat(Completion(**fence, status="Completed"))
 
     def _repeat(self, body: Completion) -> str:
         expected = self.world.oracle.expect_completion(body, self.org_id)
@@ -254,12 +262,13 @@ class Run:
         events = self._events()
         outputs = []
         if rng.random() < 0.4:
-            outputs = [
-                OutputIn(output_index=index, location="s3://made/up", row_count=1,
-                         **event.model_dump(exclude={"revision"}))
-                for index, event in enumerate(events)
-            ]  # fmt: skip
+            outputs = [self._output(index, event) for index, event in enumerate(events)]
         return Completion(**fence, status="Completed", events=events, outputs=outputs)
+
+    def _output(self, index: int, event: EventIn) -> OutputIn:
+        scope = event.model_dump(exclude={"revision"})
+        location = f"postgres_table:dataset_{event.dataset_uuid}"
+        return OutputIn(output_index=index, location=location, row_count=1, **scope)
 
     def _slice(self, fence: dict[str, Any]) -> Completion:
         """The next cursors, from where the state of the last slice ended."""
@@ -269,7 +278,7 @@ class Run:
         row = rows.get("at", {"revision": 0, "value": {"next": 0, "rewrites": 0}})
         world.oracle.state_seen(self.claim, row["value"])
         value = dict(row["value"])
-        if world.draining or world.oracle.tasks >= 90:
+        if world.oracle.tasks >= (TASKS_MIN if world.draining else TASKS_MAX):
             return Completion(**fence, status="Yielded", resume_after_seconds=_SLICE_RESTS_FOR_GOOD)
         scopes = [(value["next"] + i, 0) for i in range(rng.randrange(2, 6))]
         if value["next"] and world.faults.happens("event_repeated", 0.2):
@@ -297,47 +306,3 @@ def _fence(claim: Claimed) -> dict[str, Any]:
     return {
         "task_id": fence.task_id, "attempt": fence.attempt, "lease_token": fence.lease_token,
     }  # fmt: skip
-
-
-class LambdaRun:
-    """An invoke: it must exchange its start token before it may work."""
-
-    def __init__(
-        self, world: World, org_id: OrgId, payload: Mapping[str, Any], *, dies: bool
-    ) -> None:
-        self.world, self.org_id, self._dies = world, org_id, dies
-        self._task_id = UUID(payload["task_id"])
-        self._runner_id = f"runner-{world.rng.getrandbits(48):x}"
-        self.name = f"invoke {world.name(self._task_id)}"
-        self._request = StartRequest(
-            task_id=self._task_id,
-            start_token=UUID(payload["start_token"]),
-            runner_id=self._runner_id,
-        )
-        self._got: tuple[int, UUID | None] | None = None
-
-    def crashed(self) -> None:
-        """The API host died under the exchange: the runner asks again."""
-        self.world.oracle.exchange_lost(self._request)
-        self.begin_in(self.world.rng.uniform(0.5, 5))
-
-    unavailable = crashed
-
-    def begin_in(self, wait: float) -> None:
-        self.world.later(wait, self, "exchanges", self._exchange)  # type: ignore[arg-type]
-
-    def _exchange(self) -> str | None:
-        world = self.world
-        if self._dies:
-            return "died before its exchange"
-        world.interleaved = False
-        expected = world.oracle.expect_start(self._request)
-        answer = world.any_host().claims.start(self._request)
-        world.oracle.started(self._request, expected, answer)
-        if not isinstance(answer, Claimed):
-            return str(answer.reason)
-        if world.faults.happens("exchange_reply_lost", 0.1):
-            self.begin_in(world.rng.uniform(0.5, 10))
-            return "reply lost"
-        Run(world, self.org_id, answer).start()
-        return f"started {answer.attempt}.{answer.lease_sequence}"

@@ -106,7 +106,8 @@ jobs:
      source: {kind: always_on}, scaling: {max_concurrency: 1}, outputs: 2,
      update_strategy: replace}
   - {name: join, activation: reactive, runtime: worker, operator: made_up_work,
-     execution_strategy: PerUpdate, max_attempts: 2, outputs: 1, update_strategy: replace,
+     execution_strategy: PerUpdate, max_attempts: 2, scaling: {max_concurrency: 1},
+     outputs: 1, update_strategy: replace,
      inputs: [{from: {job: feed, output: 0}, trigger: true},
               {from: {job: tick, output: 0}, trigger: true}]}
   - {name: one, activation: reactive, runtime: lambda, operator: made_up_work,

@@ -183,3 +183,52 @@ INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, avail
 SELECT m.task_id, j.org_id, 'wake', j.runtime, ARRAY[m.task_id], %(now)s, %(now)s
   FROM made m
   JOIN jobs j ON j.job_id = m.job_id
+
+-- name: add_one_task
+-- One task in the queue, of a made-up event.
+WITH made AS (
+    INSERT INTO tasks (task_id, org_id, job_id, priority, created_at, event_id, producer_task_id,
+                       dataset_version, scope, range_start, range_end, revision)
+    VALUES (%(task_id)s, %(org_id)s, %(job_id)s, 0, %(now)s, %(task_id)s, %(task_id)s,
+            %(task_id)s, 'c1', 1, 1, 0)
+)
+INSERT INTO ready (job_id, priority, task_id, ready_at)
+VALUES (%(job_id)s, 0, %(task_id)s, %(now)s)
+
+-- name: small_world
+-- Where the one task is, what it holds, and how its attempts ended.
+SELECT json_build_object(
+    'places', (SELECT coalesce(json_agg(p.place), '[]')
+                 FROM (SELECT 'ready' AS place FROM ready WHERE task_id = %(task_id)s
+                       UNION ALL
+                       SELECT 'delayed' FROM delayed WHERE task_id = %(task_id)s
+                       UNION ALL
+                       SELECT 'leased' FROM leases WHERE task_id = %(task_id)s
+                       UNION ALL
+                       SELECT 'ended' FROM attempts_202601 WHERE task_id = %(task_id)s AND final) p),
+    'leases', (SELECT count(*) FROM leases),
+    'held', (SELECT count(*) FROM slots WHERE task_id IS NOT NULL),
+    'running', (SELECT json_agg(c.running) FROM capacities c
+                 WHERE c.capacity_id = ANY (SELECT unnest(j.capacity_ids) FROM jobs j
+                                              JOIN tasks t ON t.job_id = j.job_id
+                                             WHERE t.task_id = %(task_id)s)),
+    'attempts', (SELECT coalesce(json_agg(json_build_array(a.attempt, a.outcome, a.final)
+                                          ORDER BY a.attempt), '[]')
+                   FROM attempts_202601 a WHERE a.task_id = %(task_id)s)) AS seen
+
+-- name: small_world_key
+-- The state without absolute times and tokens: how long each moment is away, and which attempt.
+SELECT (SELECT json_agg(json_build_array(r.attempt, r.failures, r.lapses, r.lease_sequence,
+                                         r.lease_token IS NULL))::text FROM ready r)
+       AS ready,
+       (SELECT json_agg(json_build_array(d.attempt, d.failures, d.lapses, d.lease_sequence,
+                                         d.lease_token IS NULL, d.due_at > %(now)s))::text
+          FROM delayed d) AS delayed,
+       (SELECT json_agg(json_build_array(l.attempt, l.failures, l.lapses, l.lease_sequence,
+                                         l.started_at IS NULL, l.worker_id,
+                                         l.lease_expires_at > %(now)s,
+                                         l.deadline_at > %(now)s))::text FROM leases l)
+       AS leases,
+       (SELECT json_agg(json_build_array(a.attempt, a.outcome, a.final, a.late,
+                                         a.body_digest IS NULL) ORDER BY a.attempt)::text
+          FROM attempts_202601 a WHERE a.task_id = %(task_id)s) AS attempts

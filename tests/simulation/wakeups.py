@@ -45,10 +45,8 @@ class Wakeups:
             else:
                 overdue = now - since > WAKE_WITHIN
             if overdue:
-                name = self._world.org_name(OrgId(UUID(org)))
-                self._world.oracle.fail(
-                    f"ready {runtime} work of {name} waits without a wake-up for {now - since:.0f} s"
-                )
+                what = f"ready {runtime} work of {self._world.org_name(OrgId(UUID(org)))}"
+                self._world.oracle.fail(f"{what} waits without a wake-up for {now - since:.0f} s")
         self._waiting = still
 
     def _under_way(self, org: OrgId, runtime: str) -> bool:

@@ -1,0 +1,112 @@
+"""Runs schedules, in this process or in several: each has a database of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from unittest import mock
+
+from tests.postgres_server import PostgresServer
+from tests.simulation.database import Definitions, deploy_shapes
+from tests.simulation.planted import planted
+from tests.simulation.schedule import Outcome, Schedule
+from trace_core.dispatcher import service as dispatcher_service
+
+CATCH_WITHIN = 60
+"""Schedules in which a planted bug must be caught."""
+
+
+@dataclass(frozen=True)
+class Caught:
+    bug: str
+    seed: int | None
+    """None when the harness missed it."""
+    schedules: int
+    seconds: float
+    violation: str
+
+
+@contextmanager
+def definitions() -> Iterator[Definitions]:
+    """A fresh database with every shape deployed, on a server apart from that of the tests."""
+    server = PostgresServer(Path(tempfile.gettempdir()) / f"trace-simulation-{os.geteuid()}")
+    server.acquire()
+    try:
+        dsn = server.clone()
+        deployed = deploy_shapes(dsn)
+        try:
+            yield deployed
+        finally:
+            deployed.state.close()
+            server.drop(dsn)
+    finally:
+        server.release()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Refused reports and postponed rows are what a simulation is made of: nobody reads of them."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        # Making ids for 500 retries that are not there takes longer than the rest of a run.
+        with mock.patch.object(dispatcher_service, "_BATCH", 20):
+            yield
+    finally:
+        logging.disable(before)
+
+
+def run(deployed: Definitions, seed: int) -> Outcome:
+    with quiet():
+        return Schedule(deployed, seed).run()
+
+
+def catch(deployed: Definitions, name: str, seed: int, within: int = CATCH_WITHIN) -> Caught:
+    """Run schedules from `seed` on until one fails under the planted bug."""
+    began = time.monotonic()
+    with planted(name):
+        for number in range(within):
+            outcome = run(deployed, seed + number)
+            if outcome.violation is not None:
+                taken = time.monotonic() - began
+                return Caught(name, seed + number, number + 1, taken, outcome.violation)
+    return Caught(name, None, within, time.monotonic() - began, "")
+
+
+def _run_share(seeds: Sequence[int]) -> list[Outcome]:
+    with definitions() as deployed:
+        return [_small(run(deployed, seed)) for seed in seeds]
+
+
+def _small(outcome: Outcome) -> Outcome:
+    if outcome.violation is None:
+        outcome.trace = []
+    return outcome
+
+
+def _catch_share(share: tuple[Sequence[str], int]) -> list[Caught]:
+    names, seed = share
+    with definitions() as deployed:
+        return [catch(deployed, name, seed) for name in names]
+
+
+def run_many(seeds: Sequence[int], processes: int) -> list[Outcome]:
+    shares = [seeds[number::processes] for number in range(processes)]
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        found = [outcome for share in pool.map(_run_share, shares) for outcome in share]
+    return sorted(found, key=lambda outcome: outcome.seed)
+
+
+def catch_many(names: Sequence[str], seed: int, processes: int) -> list[Caught]:
+    shares = [(names[number::processes], seed) for number in range(processes)]
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        found = [caught for share in pool.map(_catch_share, shares) for caught in share]
+    return sorted(found, key=lambda caught: list(names).index(caught.bug))

@@ -1,0 +1,53 @@
+"""Who holds capacity and slots, and whether the counters say so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.simulation.oracle import Oracle
+
+
+@dataclass(frozen=True)
+class Lease:
+    task_id: str
+    job_id: str
+    attempt: int
+    sequence: int
+    token: str | None
+    started: bool
+    canceled: bool
+    expires: float
+    slot_id: str | None
+    priority: int
+    start_token: str | None
+    worker_id: str
+
+
+def check_holders(
+    oracle: Oracle, leases: dict[str, Lease], slots: list[Any], counters: list[Any], kept: list[Any]
+) -> None:
+    """Nobody beyond the limits, and every counter says what is really held."""
+    holders = [(lease.task_id, lease.job_id, lease.priority) for lease in leases.values()]
+    running: dict[str, list[int]] = {}
+    for _, job_id, priority in [*holders, *kept]:
+        for capacity in oracle.jobs[job_id].capacity_ids:
+            held = running.setdefault(str(capacity), [0, 0])
+            held[0] += 1
+            held[1] += priority
+    for capacity_id, (held, _) in running.items():
+        limit = oracle.limits[capacity_id]
+        oracle.must(limit is None or held <= limit, f"{held} holders, {limit} allowed")
+    counted = {row[0]: [row[1], row[2]] for row in counters}
+    oracle.must(counted == running, f"counters {counted}, holders {running}")
+    pooled = {task: job for task, job, _ in [*holders, *kept] if oracle.jobs[job].pool_id}
+    held_slots = {task: slot for slot, task in slots}
+    oracle.must(
+        set(held_slots) == set(pooled),
+        f"slots held by {sorted(map(oracle.name, held_slots))}, "
+        f"needed by {sorted(map(oracle.name, pooled))}",
+    )
+    for task, lease in leases.items():
+        if task in pooled:
+            oracle.must(lease.slot_id == held_slots[task], f"{oracle.name(task)}: another's slot")

@@ -1,0 +1,164 @@
+"""The people who look after a platform, and who break it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from tests.simulation.actors import Actor
+from tests.simulation.faults import Crash
+from tests.simulation.runs import TASKS_MIN
+from tests.simulation.shapes import SHAPES
+from trace_core.kernel.errors import Conflict, NotFound, TraceError, Unavailable
+from trace_core.kernel.ids import OrgId
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class Person(Actor):
+    """Triggers, cancels, retries, pauses, deploys again, breaks the queue."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, "person")
+        self._paused: list[tuple[OrgId, str]] = []
+
+    def begin(self) -> None:
+        self._next()
+        for org in self.world.orgs:
+            if self._dag(org) == "ranges":
+                for _ in range(2):
+                    wait = self.world.rng.uniform(0, 30)
+                    self.world.later(wait, self, "triggers", lambda org=org: self._trigger(org))
+
+    def _next(self) -> None:
+        self.world.later(self.world.rng.expovariate(1 / 12), self, "acts", self._act)
+
+    def _dag(self, org: OrgId) -> str:
+        return next(shape for (shape, _), o in self.world.definitions.orgs.items() if o == org)
+
+    def _act(self) -> str | None:
+        if self.world.draining:
+            return None
+        self._next()
+        org = self.world.rng.choice(self.world.orgs)
+        actions: list[tuple[int, Callable[[OrgId], str | None]]] = [
+            (4, self._cancel), (4, self._retry), (2, self._pause), (4, self._trigger),
+            (1, self._redeploy), (1, self._reset), (2, self._break_queue), (4, self._foreign),
+            (2, self._kill),
+        ]  # fmt: skip
+        weights = [weight for weight, _ in actions]
+        return self.world.rng.choices(actions, weights)[0][1](org)
+
+    def _cancel(self, org: OrgId) -> str | None:
+        world = self.world
+        task = world.oracle.some_task(org)
+        if task is None:
+            return None
+        world.interleaved = False
+        try:
+            status = world.any_host().admin.cancel(org, task)
+        except (Crash, Unavailable):
+            world.oracle.cancel_unknown(task)
+            raise
+        except Conflict as error:
+            return f"cancel {world.name(task)}: {error.code}"
+        world.faults.kinds["canceled"] += 1
+        world.oracle.canceled(task, status)
+        return f"cancel {world.name(task)}: {status}"
+
+    def _retry(self, org: OrgId) -> str | None:
+        world = self.world
+        task = world.oracle.some_ended_task(org)
+        if task is None:
+            return None
+        world.oracle.retry_asked(task)
+        try:
+            status = world.any_host().admin.retry(org, task)
+        except Conflict as error:
+            return f"retry {world.name(task)}: {error.code}"
+        world.faults.kinds["retried"] += 1
+        return f"retry {world.name(task)}: {status}"
+
+    def _pause(self, org: OrgId) -> str:
+        dag = self._dag(org)
+        self._paused.append((org, dag))
+        self.world.later(
+            self.world.rng.uniform(5, 30), self, "resumes", lambda: self._resume(org, dag)
+        )
+        self.world.any_host().deploys.pause(org, dag)
+        self.world.faults.kinds["paused"] += 1
+        return f"pause {dag}"
+
+    def _resume(self, org: OrgId, dag: str) -> str:
+        self.world.any_host().deploys.resume(org, dag)
+        return f"resume {dag}"
+
+    def _trigger(self, org: OrgId) -> str | None:
+        if self._dag(org) != "ranges":
+            return None
+        rng = self.world.rng
+        start = rng.randrange(0, 60)
+        request = {"start": start, "end": start + rng.randrange(5, 30)}
+        return self._request(org, request)
+
+    def _request(self, org: OrgId, request: dict[str, int]) -> str:
+        number = self.world.any_host().deploys.trigger(org, "ranges", "ask", request)
+        self.world.faults.kinds["triggered"] += 1
+        self.world.oracle.triggered(org, number)
+        return f"trigger {request} is number {number}"
+
+    def _redeploy(self, org: OrgId) -> str:
+        dag = self._dag(org)
+        result = self.world.any_host().deploys.deploy(org, SHAPES[dag], f"{dag}.yaml")
+        self.world.oracle.must(not result.created, "a definition was deployed twice")
+        self.world.faults.kinds["redeployed"] += 1
+        return f"deploy {dag} again"
+
+    def _reset(self, _org: OrgId) -> str:
+        self.world.faults.kinds["outbox_reset"] += 1
+        host = self.world.any_host()
+        return f"reset {host.outbox.reset_failed(host.clock.now())} outbox rows"
+
+    def _break_queue(self, _org: OrgId) -> str:
+        seconds = self.world.rng.uniform(5, 60)
+        self.world.queue.out_until = self.world.now() + timedelta(seconds=seconds)
+        self.world.faults.kinds["queue_outage"] += 1
+        return f"queue out for {seconds:.0f} s"
+
+    def _kill(self, _org: OrgId) -> str | None:
+        worker = self.world.rng.choice(self.world.workers)
+        if worker.down:
+            return None
+        worker.killed()
+        return f"kill {worker.name}"
+
+    def _foreign(self, org: OrgId) -> str | None:
+        """Another org names our task: it must not exist for them."""
+        world = self.world
+        task = world.oracle.some_task(org)
+        if task is None:
+            return None
+        world.faults.kinds["foreign_call"] += 1
+        try:
+            world.any_host().admin.cancel(world.foreign_org, task)
+        except NotFound:
+            return f"foreign cancel of {world.name(task)}: NotFound"
+        except TraceError as error:
+            if isinstance(error, Unavailable):
+                raise
+        world.oracle.fail(f"a foreign org could name {world.name(task)}")
+        return None
+
+    def put_right(self) -> None:
+        """What people do when the outage is over: resume, and reset rows that were given up."""
+        for org, dag in self._paused:
+            self.world.any_host().deploys.resume(org, dag)
+        self._reset(self.world.orgs[0])
+        for org in self.world.orgs:
+            if self._dag(org) == "ranges" and self.world.oracle.tasks < TASKS_MIN:
+                self._request(org, {"start": 0, "end": 119})
+
+    def unavailable(self) -> None:
+        """They try something else later."""
