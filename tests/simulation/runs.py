@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 Answer = TypeVar("Answer")
-TASKS_MIN, TASKS_MAX = 30, 32
-"""Sources go on until there are so many tasks, and rest after that."""
-_SLICE_RESTS_FOR_GOOD = 80_000.0
+TASKS_MIN, TASKS_MAX = 30, 22
+"""Sources pause at the second, since every task makes others, and go on for the first."""
+_RESTS_FOR_GOOD = 80_000.0
 
 
 class Lost(Exception):
@@ -72,8 +72,9 @@ class Run:
         if faults.happens("run_dead", 0.04):
             self.abandoned(for_good=True)
             return
-        if faults.happens("run_stalled", 0.06):
-            duration = rng.uniform(110, 260)
+        if faults.happens("run_stalled", 0.09):
+            # Mostly just past the lease: late, and before the next attempt has begun.
+            duration = rng.uniform(115, rng.choice((160, 160, 260)))
         elif faults.happens("run_timed_out", 0.02):
             # Alive all the time, and longer than its job allows.
             duration = self.job.timeout_seconds + rng.uniform(1, 60)
@@ -279,7 +280,8 @@ class Run:
         world.oracle.state_seen(self.claim, row["value"])
         value = dict(row["value"])
         if world.oracle.tasks >= (TASKS_MIN if world.draining else TASKS_MAX):
-            return Completion(**fence, status="Yielded", resume_after_seconds=_SLICE_RESTS_FOR_GOOD)
+            rest = _RESTS_FOR_GOOD if world.draining else 20.0
+            return Completion(**fence, status="Yielded", resume_after_seconds=rest)
         scopes = [(value["next"] + i, 0) for i in range(rng.randrange(2, 6))]
         if value["next"] and world.faults.happens("event_repeated", 0.2):
             scopes.append((rng.randrange(value["next"]), 0))

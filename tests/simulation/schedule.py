@@ -15,7 +15,7 @@ from tests.simulation.runs import TASKS_MIN
 from tests.simulation.world import World
 
 FAULTS_MIN = 10
-CHAOS_MIN, CHAOS_MAX = 150.0, 400.0
+CHAOS_MIN, CHAOS_MAX = 150.0, 300.0
 """Virtual seconds with faults: two leases at least."""
 DRAIN_MAX = 2 * 3600.0
 """Virtual seconds in which everything must have ended once nothing goes wrong any more."""
