@@ -158,3 +158,20 @@ def test_no_more_is_reserved_than_the_runtime_has_room_for(lambda_world: World) 
     assert lambda_world.count("leases") == 1
     (row,) = lambda_world.rows("SELECT attempts, status FROM outbox")
     assert (row.attempts, row.status) == (0, "Pending")
+
+
+def test_a_late_completion_counts_also_after_reservations_lapsed(lambda_world: World) -> None:
+    started = _start(lambda_world, _reserve(lambda_world), "runner-1")
+    assert isinstance(started, Claimed)
+    lambda_world.pass_time(minutes=3)
+    lambda_world.reaper.run_once()
+    for _ in range(10):
+        lambda_world.pass_time(minutes=11)
+        lambda_world.dispatcher.run_once()
+        for _ in range(5):
+            if lambda_world.claims.reserve(lambda_world.org, Runtime.LAMBDA, 10):
+                lambda_world.pass_time(minutes=2)
+                lambda_world.reaper.run_once()
+    assert lambda_world.status_of(started) == "Failed"
+    assert lambda_world.complete(started).status == "Completed"
+    assert lambda_world.status_of(started) == "Completed"

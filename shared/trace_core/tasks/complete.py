@@ -386,7 +386,8 @@ class Completions:
         ended: Row,
     ) -> tuple[str, bool]:
         taken = tx.all(SQL["take_back"], params)
-        if not was_final and not any(row.task_id is not None for row in taken):
+        waited = any(row.task_id is not None for row in taken)
+        if not was_final and not waited and not tx.all(SQL["reopen_lapsed"], params):
             # A newer attempt has started: it is the one that counts.
             raise StaleAttempt(task_id=str(c.task_id))
         if not tx.all(SQL["complete_late"], params):

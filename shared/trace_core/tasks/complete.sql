@@ -157,22 +157,23 @@ SELECT d.attempt, d.lease_token, d.body_digest
 
 -- name: take_back
 -- A late completion: the task leaves the queue, or a reservation that has not been exchanged,
--- as long as the fence is still that of the last started attempt.
+-- as long as the token is still that of the last started attempt. Lapsed reservations may have
+-- counted as attempts since; they never started.
 WITH from_ready AS (
     DELETE FROM ready
      WHERE job_id = %(job_id)s AND priority = %(priority)s AND task_id = %(task_id)s
-       AND attempt = %(attempt)s AND lease_token = %(lease_token)s
+       AND lease_token = %(lease_token)s
     RETURNING task_id
 ),
 from_delayed AS (
     DELETE FROM delayed
-     WHERE task_id = %(task_id)s AND attempt = %(attempt)s AND lease_token = %(lease_token)s
+     WHERE task_id = %(task_id)s AND lease_token = %(lease_token)s
     RETURNING task_id
 ),
 done AS (
     DELETE FROM leases
-     WHERE task_id = %(task_id)s AND attempt = %(attempt)s AND lease_token = %(lease_token)s
-       AND org_id = %(org_id)s AND started_at IS NULL
+     WHERE task_id = %(task_id)s AND lease_token = %(lease_token)s AND org_id = %(org_id)s
+       AND started_at IS NULL
     RETURNING *
 ),
 -- include: release_capacity
@@ -183,6 +184,14 @@ UNION ALL
 SELECT task_id, false FROM done
 UNION ALL
 (SELECT NULL, true FROM rewoken LIMIT 1)
+
+-- name: reopen_lapsed
+-- A task that ended because reservations lapsed: nothing started after the late attempt.
+UPDATE attempts
+   SET final = false
+ WHERE task_id = %(task_id)s AND org_id = %(org_id)s AND attempt > %(attempt)s AND final
+   AND outcome = 'Lapsed' AND lease_token = %(lease_token)s
+RETURNING attempt
 
 -- name: complete_late
 -- The attempt that was given up has succeeded after all.
