@@ -1,0 +1,1 @@
+"""Who gives what the ports ask for."""

@@ -1,0 +1,1 @@
+"""From a checked DAG file to a version that runs."""

@@ -1,0 +1,1 @@
+"""Orgs, members, and the tokens of workers and tasks."""

@@ -1,0 +1,1 @@
+"""The trusted operators and their catalog; what operator code sees of the platform."""

@@ -1,0 +1,1 @@
+"""What must leave the database: rows written with the change that needs them, and their relay."""

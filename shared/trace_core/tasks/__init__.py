@@ -1,0 +1,1 @@
+"""Tasks: made from events, claimed, kept alive, completed, retried, reaped, metered."""
