@@ -199,3 +199,19 @@ def test_a_late_report_of_a_slice_that_was_given_up_ends_nothing(chain: World) -
     chain.pass_time(minutes=3)
     chain.dispatcher.run_once()
     assert chain.claim_one().task_id == source.task_id
+
+
+def test_the_relay_is_woken_only_after_a_reduction_has_committed(world: World) -> None:
+    world.deploy(CONTROL)
+    world.deploys.trigger(world.org, "control", "history", {"start": 0, "end": 49})
+    world.clear_outbox()
+    seen: list[int] = []
+
+    def wake(_function: object) -> None:
+        # Another connection sees committed rows only.
+        seen.append(world.count("outbox"))
+
+    world.waker.wake = wake  # type: ignore[method-assign]
+    _settle(world)
+    assert seen
+    assert 0 not in seen

@@ -30,7 +30,7 @@ as_json = Jsonb
 # made once for each connection. Nothing here gains from compiling expressions.
 # That plan must not depend on statistics either: with them the planner takes to scanning whole
 # tables, which are small when it looks and large when it runs.
-_OPTIONS = " ".join(
+OPTIONS = " ".join(
     f"-c {setting}"
     for setting in (
         "plan_cache_mode=force_generic_plan",
@@ -44,7 +44,7 @@ _OPTIONS = " ".join(
 
 def _connect(dsn: str) -> Connection[Row]:
     connection: Connection[Row] = Connection.connect(
-        dsn, autocommit=True, row_factory=namedtuple_row, options=_OPTIONS
+        dsn, autocommit=True, row_factory=namedtuple_row, options=OPTIONS
     )
     connection.prepare_threshold = 0
     connection.prepared_max = 200
