@@ -44,6 +44,33 @@ def test_wake_ups_that_came_together_are_one(
     assert not listener.wait(timedelta(milliseconds=50))
 
 
+def test_wake_ups_in_a_hurry_follow_together_when_the_gap_is_over(
+    listener: NotifyListener, state_database: StateDatabase
+) -> None:
+    waker = NotifyWaker(state_database, gap=timedelta(milliseconds=200))
+    waker.wake(RELAY)
+    assert listener.wait(SOON), "the first one goes at once"
+    hurried_at = time.monotonic()
+    for _ in range(20):
+        waker.wake(RELAY)
+    assert time.monotonic() - hurried_at < 0.1, "none of them pays for a round trip"
+    assert listener.wait(SOON), "the last one is not lost"
+    assert time.monotonic() - hurried_at > 0.1
+    assert not listener.wait(timedelta(milliseconds=300)), "one stands for all of them"
+
+
+def test_a_wake_up_that_follows_a_closed_database_is_silent(
+    state_dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = StateDatabase(state_dsn)
+    waker = NotifyWaker(database, gap=timedelta(milliseconds=50))
+    waker.wake(RELAY)
+    waker.wake(RELAY)
+    database.close()
+    time.sleep(0.2)
+    assert not caplog.records
+
+
 def test_a_wake_up_before_the_wait_is_not_lost(
     listener: NotifyListener, state_database: StateDatabase
 ) -> None:
@@ -122,13 +149,11 @@ def test_closing_is_quick_final_and_repeatable(state_dsn: str) -> None:
     assert not any(thread.name.startswith("listen-") for thread in threading.enumerate())
 
 
-def test_a_waker_without_a_database_warns_and_goes_on(
-    state_dsn: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    database = StateDatabase(state_dsn)
-    database.close()
+def test_a_waker_without_a_database_warns_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    database = StateDatabase("postgresql://postgres@/none?host=/nonexistent")
     with caplog.at_level(logging.WARNING):
         NotifyWaker(database).wake(RELAY)
+    database.close()
     [record] = [record for record in caplog.records if record.name.endswith("lite.notify")]
     assert record.levelno == logging.WARNING
     assert "outbox_relay" in record.getMessage()

@@ -21,11 +21,11 @@ class Connections:
         self._timeout = timeout
         self._free = threading.Semaphore(size)
         self._idle: list[Connection[Any]] = []
-        self._closed = False
+        self.closed = False
 
     @contextmanager
     def borrow(self) -> Iterator[Connection[Any]]:
-        if self._closed:
+        if self.closed:
             raise Unavailable("The connections to the state database are closed.")
         if not self._free.acquire(timeout=self._timeout):
             raise Unavailable("No connection to the state database is free.")
@@ -47,7 +47,7 @@ class Connections:
 
     def _give_back(self, connection: Connection[Any]) -> None:
         idle = connection.info.transaction_status == TransactionStatus.IDLE
-        if idle and not self._closed:
+        if idle and not self.closed:
             self._idle.append(connection)
         else:
             # Broken, or left in a state that the next borrower must not inherit. When one has
@@ -58,7 +58,7 @@ class Connections:
                 self._drop_idle()
 
     def close(self) -> None:
-        self._closed = True
+        self.closed = True
         self._drop_idle()
 
     def _drop_idle(self) -> None:

@@ -88,6 +88,10 @@ class StateDatabase:
     def close(self) -> None:
         self._connections.close()
 
+    @property
+    def closed(self) -> bool:
+        return self._connections.closed
+
     @contextmanager
     def connection(self) -> Iterator[Connection[Row]]:
         """One pooled connection; what psycopg raises for a lost server becomes `Unavailable`."""
