@@ -12,8 +12,9 @@ TraceError
 │   ├── OutcomeDiffers      the fence already completed, with another body
 │   ├── TaskCanceled        the task was canceled while it ran
 │   └── AlreadyDeployed     the DAG has a version with other content
-└── Unavailable         a dependency is away: 503, retry with backoff
-    └── Busy                it is there, and has all it can hold: try again when it is free
+├── Unavailable         a dependency is away: 503, retry with backoff
+│   └── Busy                it is there, and has all it can hold: try again when it is free
+└── Denied              a dependency refused us: 500, alarm; trying again will not help
 """
 
 from __future__ import annotations
@@ -124,3 +125,10 @@ class Busy(Unavailable):
     """It has as much work as it can hold."""
 
     code = "Busy"
+
+
+class Denied(TraceError):
+    """A service that this one needs refused the call; trying again will not help."""
+
+    code = "Denied"
+    status = 500

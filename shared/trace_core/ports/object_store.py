@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
+from trace_core.kernel.errors import Invalid
+
+OWN_FOLDER = ".trace"
+"""What a store on files keeps for itself; no key begins with it."""
+_KEY_BYTES_MAX = 1024
+
 
 @dataclass(frozen=True)
 class ObjectInfo:
@@ -47,3 +53,31 @@ class ObjectStore(Protocol):
     def read_url(self, key: str, valid_for: timedelta) -> str:
         """An address from which the object can be read without further credentials."""
         ...
+
+
+def check_key(key: str) -> None:
+    check_prefix(key)
+    if "" in key.split("/"):
+        raise Invalid("An object's key has no empty part.", key=key)
+
+
+def check_prefix(prefix: str) -> None:
+    parts = prefix.split("/")
+    if (
+        not is_text(prefix)
+        or len(prefix.encode()) > _KEY_BYTES_MAX
+        or "\0" in prefix
+        or "" in parts[:-1]
+        or "." in parts
+        or ".." in parts
+        or parts[0] == OWN_FOLDER
+    ):
+        raise Invalid("That is no key of an object.", key=repr(prefix[:200]))
+
+
+def is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

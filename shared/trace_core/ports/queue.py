@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
+
+from trace_core.kernel.errors import Invalid, TooLarge
+from trace_core.kernel.limits import QUEUE_MESSAGE_MAX
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+"""The names that SQS takes, so that a name that works on one machine works there."""
 
 
 @dataclass(frozen=True)
@@ -49,3 +57,19 @@ class Queue(Protocol):
     def redrive(self, queue: str, *, limit: int) -> int:
         """Move dead messages back to the queue; answers how many."""
         ...
+
+
+def check_queue_name(queue: str) -> None:
+    if not _NAME.fullmatch(queue):
+        raise Invalid("A queue's name has 1 to 80 letters, digits, hyphens or underscores.")
+
+
+def encode_body(body: Mapping[str, Any]) -> str:
+    """The text of a message. ASCII: every text survives, whatever a queue refuses or counts how."""
+    try:
+        text = json.dumps(dict(body), separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid("A message body must be JSON.") from error
+    if len(text) > QUEUE_MESSAGE_MAX:
+        raise TooLarge("A queue message is over the limit.", limit=QUEUE_MESSAGE_MAX)
+    return text

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Protocol
 
+from trace_core.kernel.errors import Invalid, TooLarge
 from trace_core.kernel.ids import OrgId
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,127}")
+_VALUE_BYTES_MAX = 65_536
+"""What Secrets Manager holds, so that a secret that fits on one machine fits there."""
 
 
 class Namespace(StrEnum):
@@ -25,3 +31,18 @@ class SecretStore(Protocol):
     def names(self, org_id: OrgId, namespace: Namespace) -> list[str]: ...
 
     def delete(self, org_id: OrgId, namespace: Namespace, name: str) -> None: ...
+
+
+def check_secret(name: str, value: str) -> None:
+    check_secret_name(name)
+    size = len(value.encode("utf-8", "surrogatepass"))
+    if size == 0:
+        raise Invalid("A secret has a value.", name=name)
+    if size > _VALUE_BYTES_MAX:
+        raise TooLarge("The secret is over the limit.", name=name, limit=_VALUE_BYTES_MAX)
+
+
+def check_secret_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        # Not even the name: it may be a value in the wrong place.
+        raise Invalid("A secret's name has 1 to 128 of a-z, 0-9 and _, and begins with a letter.")

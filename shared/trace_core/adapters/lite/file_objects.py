@@ -15,11 +15,14 @@ from pathlib import Path
 
 from trace_core.adapters.lite.atomic_files import exclusive_lock
 from trace_core.kernel.errors import Conflict, Invalid, NotFound, Unavailable
-from trace_core.ports.object_store import ObjectInfo
+from trace_core.ports.object_store import (
+    OWN_FOLDER,
+    ObjectInfo,
+    check_key,
+    check_prefix,
+    is_text,
+)
 
-_OWN = ".trace"
-"""The store's own folder; no key begins with it."""
-_KEY_BYTES_MAX = 1024
 _LOCKS = 64
 _CREATE_TRIES = 100
 _SETTLED_SECONDS = 2.0
@@ -39,14 +42,14 @@ class FileObjectStore:
 
     def __init__(self, root: Path) -> None:
         self._root = root.expanduser().resolve()
-        self._new = self._root / _OWN / "new"
-        self._locks = self._root / _OWN / "locks"
+        self._new = self._root / OWN_FOLDER / "new"
+        self._locks = self._root / OWN_FOLDER / "locks"
         self._new.mkdir(parents=True, exist_ok=True)
         self._etags: dict[tuple[int, int, int], str] = {}
         self._remove_abandoned()
 
     def create(self, key: str, data: bytes) -> ObjectInfo:
-        _check_key(key)
+        check_key(key)
         with _writing(key), self._temporary(data) as temporary:
             for _ in range(_CREATE_TRIES):
                 try:
@@ -64,7 +67,7 @@ class FileObjectStore:
         raise Unavailable("The object could not be written.", key=key)
 
     def replace(self, key: str, data: bytes, *, etag: str | None = None) -> ObjectInfo:
-        _check_key(key)
+        check_key(key)
         with _writing(key), self._temporary(data) as temporary, self._lock(key):
             if etag is not None and self._current_etag(key) != etag:
                 raise Conflict("The object has another version.", key=key)
@@ -95,7 +98,7 @@ class FileObjectStore:
             return ObjectInfo(key, os.fstat(descriptor).st_size, self._etag(descriptor))
 
     def delete(self, key: str) -> None:
-        _check_key(key)
+        check_key(key)
         with suppress(NotFound), _reading(key), self._lock(key):
             with self._folder_of(key) as (folder, name):
                 os.unlink(name, dir_fd=folder)
@@ -104,11 +107,11 @@ class FileObjectStore:
 
     def read_url(self, key: str, valid_for: timedelta) -> str:
         """A file address, which does not expire."""
-        _check_key(key)
+        check_key(key)
         return self._root.joinpath(key).as_uri()
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        _check_prefix(prefix)
+        check_prefix(prefix)
         return self._list(prefix)
 
     def _list(self, prefix: str) -> Iterator[ObjectInfo]:
@@ -132,7 +135,7 @@ class FileObjectStore:
             ]
         for name, is_folder in sorted(found, key=lambda item: _order(*item)):
             key = above + name
-            if not name.startswith(start) or key == _OWN or not _is_text(name):
+            if not name.startswith(start) or key == OWN_FOLDER or not is_text(name):
                 continue
             # What was deleted since the folder was read is left out.
             with suppress(NotFound), _reading(key):
@@ -147,7 +150,7 @@ class FileObjectStore:
 
     @contextmanager
     def _open(self, key: str) -> Iterator[int]:
-        _check_key(key)
+        check_key(key)
         with (
             _reading(key),
             self._folder_of(key) as (folder, name),
@@ -261,34 +264,6 @@ def _writing(key: str) -> Iterator[None]:
             reason = "The key lies above or below another object, or has a part that is too long."
             raise Invalid(reason, key=key) from error
         raise Unavailable("The object cannot be written.", key=key) from error
-
-
-def _check_key(key: str) -> None:
-    _check_prefix(key)
-    if "" in key.split("/"):
-        raise Invalid("An object's key has no empty part.", key=key)
-
-
-def _check_prefix(prefix: str) -> None:
-    parts = prefix.split("/")
-    if (
-        not _is_text(prefix)
-        or len(prefix.encode()) > _KEY_BYTES_MAX
-        or "\0" in prefix
-        or "" in parts[:-1]
-        or "." in parts
-        or ".." in parts
-        or parts[0] == _OWN
-    ):
-        raise Invalid("That is no key of an object.", key=repr(prefix[:200]))
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _order(name: str, is_folder: bool) -> bytes:

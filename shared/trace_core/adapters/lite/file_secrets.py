@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from trace_core.adapters.lite.atomic_files import exclusive_lock, replace_file
-from trace_core.kernel.errors import Invalid, NotFound, TooLarge, Unavailable
+from trace_core.kernel.errors import NotFound, Unavailable
 from trace_core.kernel.ids import OrgId
-from trace_core.ports.secret_store import Namespace
-
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,127}")
-_VALUE_BYTES_MAX = 65_536
-"""What Secrets Manager holds, so that a secret that fits here fits there."""
+from trace_core.ports.secret_store import Namespace, check_secret, check_secret_name
 
 
 class FileSecretStore:
@@ -27,19 +22,14 @@ class FileSecretStore:
         self._folder.chmod(0o700)
 
     def put(self, org_id: OrgId, namespace: Namespace, name: str, value: str) -> None:
-        _check_name(name)
-        size = len(value.encode("utf-8", "surrogatepass"))
-        if size == 0:
-            raise Invalid("A secret has a value.", name=name)
-        if size > _VALUE_BYTES_MAX:
-            raise TooLarge("The secret is over the limit.", name=name, limit=_VALUE_BYTES_MAX)
+        check_secret(name, value)
         with self._lock():
             values = self._read(org_id, namespace)
             values[name] = value
             self._write(org_id, namespace, values)
 
     def get(self, org_id: OrgId, namespace: Namespace, name: str) -> str:
-        _check_name(name)
+        check_secret_name(name)
         value = self._read(org_id, namespace).get(name)
         if value is None:
             raise NotFound(name=name)
@@ -50,7 +40,7 @@ class FileSecretStore:
 
     def delete(self, org_id: OrgId, namespace: Namespace, name: str) -> None:
         """Deleting what is not there is no error."""
-        _check_name(name)
+        check_secret_name(name)
         with self._lock():
             values = self._read(org_id, namespace)
             if values.pop(name, None) is not None:
@@ -86,9 +76,3 @@ class FileSecretStore:
             replace_file(self._file(org_id, namespace), json.dumps(values).encode(), mode=0o600)
         except OSError as error:
             raise Unavailable("The secrets cannot be written.") from error
-
-
-def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name):
-        # Not even the name: it may be a value in the wrong place.
-        raise Invalid("A secret's name has 1 to 128 of a-z, 0-9 and _, and begins with a letter.")

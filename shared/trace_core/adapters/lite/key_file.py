@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from trace_core.adapters.lite.atomic_files import create_file, exclusive_lock, replace_file
+from trace_core.adapters.public_keys import public_jwk
 from trace_core.kernel.errors import Unavailable
 
 _RETIRED_MAX = 8
@@ -113,7 +111,7 @@ def _decode(data: bytes) -> _Keys:
         or {private.curve.name, *(key.curve.name for key in retired)} != {"secp256r1"}
     ):
         raise Unavailable("The file of the signing key holds a key of another kind.")
-    jwks = tuple(_jwk(key) for key in (private.public_key(), *retired))
+    jwks = tuple(public_jwk(key) for key in (private.public_key(), *retired))
     return _Keys(private=private, kid=jwks[0]["kid"], jwks=jwks, retired=retired)
 
 
@@ -125,21 +123,3 @@ def _split(data: bytes) -> list[bytes]:
             parts.append(b"".join(lines))
             lines = []
     return parts
-
-
-def _jwk(key: ec.EllipticCurvePublicKey) -> dict[str, str]:
-    numbers = key.public_numbers()
-    required = {
-        "crv": "P-256",
-        "kty": "EC",
-        "x": _base64(numbers.x.to_bytes(32, "big")),
-        "y": _base64(numbers.y.to_bytes(32, "big")),
-    }
-    # RFC 7638: the required members only, in the order of their names, without blanks.
-    text = json.dumps(required, sort_keys=True, separators=(",", ":"))
-    thumbprint = _base64(hashlib.sha256(text.encode()).digest())
-    return {**required, "alg": "ES256", "use": "sig", "kid": thumbprint}
-
-
-def _base64(data: bytes) -> str:
-    return urlsafe_b64encode(data).rstrip(b"=").decode()

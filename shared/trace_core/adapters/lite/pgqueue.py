@@ -15,19 +15,16 @@ from uuid import UUID
 from trace_core.adapters.lite.notify import ChannelListener
 from trace_core.database.sql import Statements
 from trace_core.database.state import StateDatabase
-from trace_core.kernel.errors import Invalid, TooLarge
+from trace_core.kernel.errors import Invalid
 from trace_core.kernel.ids import Ids
-from trace_core.kernel.limits import QUEUE_MESSAGE_MAX
 from trace_core.ports.clock import Clock
-from trace_core.ports.queue import Message, QueueDepth
+from trace_core.ports.queue import Message, QueueDepth, check_queue_name, encode_body
 
 _STATEMENTS = Statements("trace_core.adapters.lite", "pgqueue.sql")
 _CHANNEL = "trace_pgqueue"
 _RECHECK_SECONDS = 1.0
 """A waiting receiver looks this often even when nothing was heard."""
 _SHORTEST_WAIT_SECONDS = 0.001
-_QUEUE = re.compile(r"[A-Za-z0-9_-]{1,80}")
-"""The names that SQS takes, so that a name that works here works there."""
 _RECEIPT = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{32})")
 
 
@@ -48,9 +45,9 @@ class PgQueue:
         self._arrivals.close()
 
     def send(self, queue: str, bodies: Sequence[Mapping[str, Any]]) -> None:
-        _check_queue(queue)
+        check_queue_name(queue)
         # All are checked before any is sent.
-        texts = [_encode(body) for body in bodies]
+        texts = [encode_body(body) for body in bodies]
         if texts:
             self._database.write(
                 "pgqueue_send",
@@ -67,7 +64,7 @@ class PgQueue:
     def receive(
         self, queue: str, *, limit: int, visibility: timedelta, wait: timedelta
     ) -> list[Message]:
-        _check_queue(queue)
+        check_queue_name(queue)
         if limit < 1:
             raise Invalid("A receive takes at least one message.", field="limit")
         deadline = time.monotonic() + wait.total_seconds()
@@ -82,7 +79,7 @@ class PgQueue:
             self._arrivals.wait(queue, seen, patience)
 
     def extend(self, queue: str, receipt: str, visibility: timedelta) -> None:
-        _check_queue(queue)
+        check_queue_name(queue)
         for message_id, receive_token in _decode_receipts([receipt]):
             self._database.write(
                 "pgqueue_extend",
@@ -96,7 +93,7 @@ class PgQueue:
             )
 
     def delete(self, queue: str, receipts: Sequence[str]) -> None:
-        _check_queue(queue)
+        check_queue_name(queue)
         decoded = _decode_receipts(receipts)
         if decoded:
             self._database.write(
@@ -110,13 +107,13 @@ class PgQueue:
             )
 
     def depth(self, queue: str) -> QueueDepth:
-        _check_queue(queue)
+        check_queue_name(queue)
         params = {"queue": queue, "now": self._clock.now()}
         row = self._database.read(_STATEMENTS["depth"], params)[0]
         return QueueDepth(visible=row.visible, in_flight=row.in_flight, dead=row.dead)
 
     def redrive(self, queue: str, *, limit: int) -> int:
-        _check_queue(queue)
+        check_queue_name(queue)
         params = {"queue": queue, "limit": limit, "now": self._clock.now(), "channel": _CHANNEL}
         rows = self._database.write("pgqueue_redrive", _STATEMENTS["redrive"], params)
         return int(rows[0].moved_count)
@@ -193,22 +190,6 @@ class _Arrivals:
             else:
                 self._counts[queue] += 1
             self._changed.notify_all()
-
-
-def _check_queue(queue: str) -> None:
-    if not _QUEUE.fullmatch(queue):
-        raise Invalid("A queue's name has 1 to 80 letters, digits, hyphens or underscores.")
-
-
-def _encode(body: Mapping[str, Any]) -> str:
-    # ASCII on the wire: every text survives, whatever characters a queue refuses or counts how.
-    try:
-        text = json.dumps(dict(body), separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid("A message body must be JSON.") from error
-    if len(text) > QUEUE_MESSAGE_MAX:
-        raise TooLarge("A queue message is over the limit.", limit=QUEUE_MESSAGE_MAX)
-    return text
 
 
 def _decode_receipts(receipts: Sequence[str]) -> list[tuple[UUID, UUID]]:

@@ -1,0 +1,1 @@
+"""The ports on AWS: SQS, S3, Lambda, Secrets Manager, KMS, STS."""
