@@ -4,10 +4,10 @@ SHELL := bash
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 RUN := $(UV) run --frozen
 
-.PHONY: help demo test check bench simulate reference format clean
+.PHONY: help demo test check bench simulate reference localstack localstack-stop localstack-status format clean
 
 help: ## Show the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 .uv/bin/uv:
 	python3 -m venv .uv
@@ -39,6 +39,15 @@ reference: .venv/.synced ## Write the generated reference documents
 	$(RUN) python -m trace_core.dag.json_schema > docs/reference/dag.schema.json
 	$(RUN) python -m trace_core.dag.reference > docs/reference/dag_file.md
 	$(RUN) python -m trace_cli.reference
+
+localstack: .venv/.synced ## Start an AWS emulator on this machine, without Docker: PORT=4566, or a free one
+	@$(RUN) python -m infra.localstack start $(if $(PORT),--port $(PORT))
+
+localstack-stop: .venv/.synced ## Stop it
+	@$(RUN) python -m infra.localstack stop
+
+localstack-status: .venv/.synced ## Does it run, and where?
+	@$(RUN) python -m infra.localstack status
 
 format: .venv/.synced ## Format the code
 	$(RUN) ruff format .

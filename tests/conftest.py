@@ -13,6 +13,8 @@ from tests.postgres_server import PostgresServer
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.ids import Ids
 
+pytest_plugins = ["tests.localstack_server"]
+
 
 def pytest_configure() -> None:
     network_guard.install()

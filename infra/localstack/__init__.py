@@ -1,0 +1,1 @@
+"""A LocalStack of our own, without Docker: see docs/localstack.md."""

@@ -1,0 +1,298 @@
+"""One LocalStack for each folder, whoever starts it, found again by whoever comes later.
+
+Two kinds of users share it. `start` is for people: it stays until `stop`. `acquire` is for
+programs: the last of them to `release` stops it, unless a person started it. The kernel drops the
+lock of a killed program, so nobody counts on the dead.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+
+from infra.localstack.installation import Installation, Say, fingerprint
+from trace_core.adapters.lite.atomic_files import exclusive_lock, replace_file
+from trace_core.kernel.errors import Busy, Unavailable
+
+HOST = "127.0.0.1"
+_PORTS = range(20_000, 32_000)
+"""Below the ports that the kernel gives to outgoing connections."""
+_START_SECONDS = 120
+_STOP_SECONDS = 15
+_LOG_TAIL = 25
+
+
+@dataclass(frozen=True)
+class Running:
+    """What a starter writes down."""
+
+    endpoint: str
+    process_id: int
+    process_started: float
+    fingerprint: str
+    kept: bool
+    """A person started it, so no program stops it."""
+
+
+class Emulator:
+    """LocalStack with its state in one folder, all of it gone at the next start."""
+
+    def __init__(self, folder: Path, installation: Installation) -> None:
+        self._folder = folder
+        self._installation = installation
+        self._users: int | None = None
+
+    @property
+    def log(self) -> Path:
+        return self._folder / "localstack.log"
+
+    def start(self, say: Say, port: int | None = None) -> Running:
+        """Make sure that it runs, until somebody calls `stop`."""
+        return self._start(say, port, kept=True)
+
+    def acquire(self, say: Say) -> Running:
+        """Make sure that it runs, at least until this process ends or calls `release`."""
+        return self._start(say, None, kept=False)
+
+    def release(self) -> None:
+        if self._users is None:
+            return
+        with exclusive_lock(self._folder / "gate.lock"):
+            running = self.running()
+            if running is not None and not running.kept and _try_alone(self._users):
+                self._stop(running)
+            os.close(self._users)
+            self._users = None
+
+    def stop(self) -> Running | None:
+        """Stop it whoever uses it; answers what ran, if anything did."""
+        if not self._folder.exists():
+            return None
+        with exclusive_lock(self._folder / "gate.lock"):
+            running = self.running()
+            if running is not None:
+                self._stop(running)
+            return running
+
+    def running(self) -> Running | None:
+        """What is written down, if that very process still runs."""
+        try:
+            found = Running(**json.loads(self._record.read_text(encoding="utf-8")))
+        except (FileNotFoundError, ValueError, TypeError):
+            return None
+        return found if _process(found) is not None else None
+
+    @property
+    def _record(self) -> Path:
+        return self._folder / "emulator.json"
+
+    def _start(self, say: Say, port: int | None, *, kept: bool) -> Running:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with exclusive_lock(self._folder / "gate.lock"):
+            running = self.running()
+            if running is not None and running.fingerprint != fingerprint():
+                # Before the installation changes under it.
+                self._stop_outdated(running, say)
+                running = None
+            if running is None:
+                running = self._launch(self._installation.ensure(say), port, say)
+            elif port is not None and not running.endpoint.endswith(f":{port}"):
+                raise Busy(f"LocalStack runs at {running.endpoint}: `make localstack-stop` first.")
+            if kept and not running.kept:
+                running = replace(running, kept=True)
+            self._write(running)
+            if not kept and self._users is None:
+                self._users = self._open_users()
+                fcntl.flock(self._users, fcntl.LOCK_SH)
+        return running
+
+    def _stop_outdated(self, running: Running, say: Say) -> None:
+        users = self._open_users()
+        try:
+            if not _try_alone(users):
+                raise Busy(
+                    f"LocalStack at {running.endpoint} was started from other sources and is in "
+                    "use. Wait for its users to end, or run `make localstack-stop`."
+                )
+            say("Stopping a LocalStack that was started from other sources …")
+            self._stop(running)
+        finally:
+            os.close(users)
+
+    def _launch(self, installed: str, port: int | None, say: Say) -> Running:
+        port = _checked(port) if port is not None else _free_port()
+        root = self._folder / "root"
+        # Nothing is kept between runs, and what a killed run unpacked may be half there.
+        shutil.rmtree(root, ignore_errors=True)
+        (root / "temporary").mkdir(parents=True)
+        self.log.unlink(missing_ok=True)
+        say(f"Starting LocalStack at http://{HOST}:{port} …")
+        started = time.monotonic()
+        process = self._detach(self._environment(root, port))
+        running = Running(
+            endpoint=f"http://{HOST}:{port}",
+            process_id=process.pid,
+            process_started=process.create_time(),
+            fingerprint=installed,
+            kept=False,
+        )
+        self._write(running)
+        self._wait_until_healthy(running, say)
+        say(f"LocalStack is up after {time.monotonic() - started:.1f} s.")
+        return running
+
+    def _detach(self, environment: dict[str, str]) -> psutil.Process:
+        detach = Path(__file__).with_name("detach.py")
+        program = [str(self._installation.python), "-m", "localstack.runtime.main"]
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-IS", str(detach), str(self.log), *program],
+            env=environment,
+            check=True,
+            stdout=subprocess.PIPE,
+        )
+        return psutil.Process(int(done.stdout))
+
+    def _environment(self, root: Path, port: int) -> dict[str, str]:
+        """All that LocalStack sees: no proxy, no credentials, no settings of whoever starts it."""
+        return {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LANG": "C.UTF-8",
+            "HOME": str(root),
+            "TMPDIR": str(root / "temporary"),
+            "XDG_CACHE_HOME": str(root / "cache"),
+            "FILESYSTEM_ROOT": str(root),
+            "GATEWAY_LISTEN": f"{HOST}:{port}",
+            "LOCALSTACK_HOST": f"localhost:{port}",
+            # Addresses that need no name server.
+            "SQS_ENDPOINT_STRATEGY": "path",
+            "DNS_ADDRESS": "0",
+            # Nothing leaves this machine.
+            "DISABLE_EVENTS": "1",
+            "SKIP_SSL_CERT_DOWNLOAD": "1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "EAGER_SERVICE_LOADING": "0",
+            "LAMBDA_RUNTIME_EXECUTOR": "process",
+            "LAMBDA_PROCESS_PYTHON": str(self._installation.function_python),
+            "LAMBDA_RUNTIME_ENVIRONMENT_TIMEOUT": "60",
+        }
+
+    def _wait_until_healthy(self, running: Running, say: Say) -> None:
+        started = reported = time.monotonic()
+        while not healthy(running.endpoint):
+            now = time.monotonic()
+            if _process(running) is None or now - started > _START_SECONDS:
+                self._stop(running)
+                after = f"after {now - started:.0f} s"
+                raise Unavailable(f"LocalStack did not start ({after}). {self.log_tail()}")
+            if now - reported > 5:
+                say(f"  … {now - started:.0f} s")
+                reported = now
+            time.sleep(0.1)
+
+    def log_tail(self) -> str:
+        try:
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return f"It wrote no log to {self.log}."
+        return "\n".join([f"The end of {self.log}:", *lines[-_LOG_TAIL:]])
+
+    def _stop(self, running: Running) -> None:
+        process = _process(running)
+        if process is not None:
+            with suppress(psutil.NoSuchProcess):
+                process.terminate()
+            if not _gone(running, _STOP_SECONDS):
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+                _gone(running, _STOP_SECONDS)
+            # It ends its functions itself; one that outlived a kill is still in its session.
+            _kill_session(running.process_id)
+        self._record.unlink(missing_ok=True)
+
+    def _open_users(self) -> int:
+        return os.open(self._folder / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def _write(self, running: Running) -> None:
+        replace_file(self._record, json.dumps(asdict(running), indent=2).encode())
+
+
+def healthy(endpoint: str) -> bool:
+    try:
+        # Straight to the endpoint, whatever proxy the environment names.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"{endpoint}/_localstack/health", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _process(running: Running) -> psutil.Process | None:
+    """The process, unless its number belongs to another one by now."""
+    try:
+        process = psutil.Process(running.process_id)
+        same = abs(process.create_time() - running.process_started) < 1
+        alive = same and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return None
+    return process if alive else None
+
+
+def _gone(running: Running, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while _process(running) is not None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _kill_session(leader: int) -> None:
+    for process_id in psutil.pids():
+        with suppress(ProcessLookupError, PermissionError):
+            if os.getsid(process_id) == leader:
+                os.kill(process_id, 9)
+
+
+def _try_alone(users: int) -> bool:
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def _checked(port: int) -> int:
+    if not _free(port):
+        raise Busy(f"Another program listens on {HOST}:{port}. Choose another port: PORT=…")
+    return port
+
+
+def _free_port() -> int:
+    # Drawn, so that two starters in two folders rarely try the same one.
+    for port in random.SystemRandom().sample(_PORTS, 100):
+        if _free(port):
+            return port
+    raise Unavailable(f"No free port was found on {HOST}.")

@@ -1,0 +1,1 @@
+"""A runtime executor for LocalStack: each execution environment is a child process."""
