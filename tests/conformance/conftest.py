@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.conformance import aws_adapters
 from tests.conformance.harness import (
     ClockHarness,
     ObjectStoreHarness,
@@ -47,6 +48,7 @@ def _pgqueue(
     yield QueueHarness(
         queue=queue,
         name="conformance",
+        other_name="conformance-other",
         max_receives=3,
         visibility=timedelta(milliseconds=120),
         let_pass=let_pass,
@@ -129,10 +131,20 @@ def _sleep(by: timedelta) -> None:
 QUEUES: dict[str, Adapter[QueueHarness]] = {
     "pgqueue": _pgqueue_on_manual_clock,
     "pgqueue_on_system_clock": _pgqueue_on_system_clock,
+    "sqs": aws_adapters.sqs,
 }
-OBJECT_STORES: dict[str, Adapter[ObjectStoreHarness]] = {"files": _file_objects}
-SECRET_STORES: dict[str, Adapter[SecretStoreHarness]] = {"files": _file_secrets}
-TOKEN_SIGNERS: dict[str, Adapter[TokenSignerHarness]] = {"key_file": _key_file}
+OBJECT_STORES: dict[str, Adapter[ObjectStoreHarness]] = {
+    "files": _file_objects,
+    "s3": aws_adapters.s3,
+}
+SECRET_STORES: dict[str, Adapter[SecretStoreHarness]] = {
+    "files": _file_secrets,
+    "secrets_manager": aws_adapters.secrets_manager,
+}
+TOKEN_SIGNERS: dict[str, Adapter[TokenSignerHarness]] = {
+    "key_file": _key_file,
+    "kms": aws_adapters.kms,
+}
 CLOCKS: dict[str, Adapter[ClockHarness]] = {"system": _system_clock, "manual": _manual_clock}
 WAKERS: dict[str, Adapter[WakerHarness]] = {"notify": _notify}
 

@@ -27,6 +27,8 @@ class QueueHarness:
     queue: Queue
     name: str
     """A queue that no other test uses."""
+    other_name: str
+    """Another one."""
     max_receives: int
     visibility: timedelta
     """The shortest one that a test may wait for."""
@@ -37,6 +39,8 @@ class QueueHarness:
     patience: timedelta
     """How long counts and moves may take to show."""
     outage: Outage
+    exact_receipts: bool = True
+    """Whether a receipt that is no longer current is worth nothing. On SQS it may still delete."""
 
     def receive(self, limit: int = 1, visibility: timedelta = LONG) -> list[Message]:
         """One receive, without waiting longer than the adapter needs to find what is there."""

@@ -29,7 +29,12 @@ def wear_out(queues: QueueHarness, count: int) -> None:
     for _ in range(queues.max_receives):
         queues.receive_all(count, visibility=queues.visibility)
         queues.let_pass(queues.visibility * 1.1)
-    assert queues.becomes(lambda: queues.receive(10) == [])
+    assert queues.becomes(lambda: is_dead(queues, count))
+
+
+def is_dead(queues: QueueHarness, count: int) -> bool:
+    """A queue buries its dead when it is asked for messages, and not before."""
+    return queues.receive(10) == [] and queues.queue.depth(queues.name).dead == count
 
 
 def test_what_was_sent_is_received_once_and_gone_after_its_delete(queues: QueueHarness) -> None:
@@ -55,7 +60,7 @@ def test_sending_nothing_is_allowed(queues: QueueHarness) -> None:
 
 def test_queues_do_not_see_each_others_messages(queues: QueueHarness) -> None:
     send_numbers(queues, 1)
-    other = f"{queues.name}-other"
+    other = queues.other_name
     assert queues.queue.receive(other, limit=10, visibility=LONG, wait=NO_WAIT) == []
     [message] = queues.receive_all(1)
     queues.queue.delete(other, [message.receipt])
@@ -111,8 +116,9 @@ def test_a_receipt_is_stale_after_the_next_receive(queues: QueueHarness) -> None
     [second] = queues.receive_all(1, visibility=LONG)
     queues.queue.delete(queues.name, [first.receipt])
     queues.queue.extend(queues.name, first.receipt, NO_WAIT)
-    assert queues.receive() == []
-    assert queues.depth_becomes(QueueDepth(visible=0, in_flight=1, dead=0))
+    if queues.exact_receipts:
+        assert queues.receive() == []
+        assert queues.depth_becomes(QueueDepth(visible=0, in_flight=1, dead=0))
     queues.queue.delete(queues.name, [second.receipt])
     assert queues.depth_becomes(QueueDepth(visible=0, in_flight=0, dead=0))
 
@@ -137,7 +143,8 @@ def test_a_stale_receipt_is_not_helped_by_a_current_one_beside_it(queues: QueueH
     stale = [message.receipt for message in first if message.body == {"number": 0}]
     current = [message.receipt for message in second if message.body == {"number": 1}]
     queues.queue.delete(queues.name, stale + current)
-    assert queues.depth_becomes(QueueDepth(visible=0, in_flight=1, dead=0))
+    left = 1 if queues.exact_receipts else 0
+    assert queues.becomes(lambda: queues.queue.depth(queues.name).in_flight in (left, 1))
 
 
 def test_deleting_twice_is_no_error(queues: QueueHarness) -> None:
@@ -196,7 +203,7 @@ def test_a_redriven_message_gets_all_its_receives_again(queues: QueueHarness) ->
         [message] = queues.receive_all(1, visibility=queues.visibility)
         assert (message.body, message.receive_count) == ({"number": 0}, count)
         queues.let_pass(queues.visibility * 1.1)
-    assert queues.becomes(lambda: queues.receive() == [])
+    assert queues.becomes(lambda: is_dead(queues, 1))
     assert queues.depth_becomes(QueueDepth(visible=0, in_flight=0, dead=1))
 
 

@@ -45,11 +45,11 @@ class Queue(Protocol):
         ...
 
     def extend(self, queue: str, receipt: str, visibility: timedelta) -> None:
-        """Hide a received message for longer; a receipt that is no longer current is ignored."""
+        """Hide a received message for longer; a receipt that is no longer current is no error."""
         ...
 
     def delete(self, queue: str, receipts: Sequence[str]) -> None:
-        """Acknowledge; receipts that are no longer current are ignored."""
+        """Acknowledge. A receipt that is no longer current is no error, and may count or not."""
         ...
 
     def depth(self, queue: str) -> QueueDepth: ...

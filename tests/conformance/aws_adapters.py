@@ -1,0 +1,118 @@
+"""The adapters of AWS on the emulator, for the suites of their ports."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+import boto3
+import pytest
+
+from tests.conformance.harness import (
+    ObjectStoreHarness,
+    QueueHarness,
+    SecretStoreHarness,
+    TokenSignerHarness,
+)
+from tests.fault_proxy import FaultProxy
+from tests.localstack_server import LocalStack
+from trace_core.adapters.aws.calls import CONFIG
+from trace_core.adapters.aws.kms import KmsSigner
+from trace_core.adapters.aws.s3 import S3ObjectStore
+from trace_core.adapters.aws.secrets_manager import SecretsManagerStore
+from trace_core.adapters.aws.sqs import SqsQueue
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+MAX_RECEIVES = 3
+
+
+def _parts(request: pytest.FixtureRequest) -> tuple[LocalStack, boto3.Session]:
+    return request.getfixturevalue("localstack"), request.getfixturevalue("aws")
+
+
+def sqs(request: pytest.FixtureRequest) -> Iterator[QueueHarness]:
+    localstack, aws = _parts(request)
+    client = aws.client("sqs")
+    name, other = localstack.name("queue"), localstack.name("queue")
+    urls = [_queue_with_dead_letters(client, each) for each in (name, other)]
+    proxy = FaultProxy(localstack.endpoint)
+    queue = SqsQueue(aws.client("sqs", config=CONFIG, endpoint_url=proxy.endpoint))
+    try:
+        yield QueueHarness(
+            queue=queue,
+            name=name,
+            other_name=other,
+            max_receives=MAX_RECEIVES,
+            visibility=timedelta(seconds=1),
+            let_pass=lambda by: time.sleep(by.total_seconds()),
+            wakes_within=timedelta(seconds=2),
+            patience=timedelta(seconds=10),
+            outage=proxy.outage,
+            exact_receipts=False,
+        )
+    finally:
+        queue.close()
+        proxy.close()
+        for url in urls:
+            client.delete_queue(QueueUrl=url)
+
+
+def _queue_with_dead_letters(client: SQSClient, name: str) -> str:
+    dead = client.create_queue(QueueName=f"{name}-dead")["QueueUrl"]
+    found = client.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])
+    policy = {
+        "deadLetterTargetArn": found["Attributes"]["QueueArn"],
+        "maxReceiveCount": str(MAX_RECEIVES),
+    }
+    attributes: Any = {"RedrivePolicy": json.dumps(policy)}
+    return client.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+
+
+def s3(request: pytest.FixtureRequest) -> Iterator[ObjectStoreHarness]:
+    localstack, aws = _parts(request)
+    client = aws.client("s3", config=CONFIG)
+    bucket = localstack.name("bucket")
+    client.create_bucket(Bucket=bucket)
+
+    def fetch(url: str) -> bytes:
+        with urlopen(url, timeout=10) as answer:  # noqa: S310
+            data: bytes = answer.read()
+            return data
+
+    yield ObjectStoreHarness(
+        S3ObjectStore(client, bucket, prefix="objects/"),
+        lambda: S3ObjectStore(aws.client("s3", config=CONFIG), bucket, prefix="objects/"),
+        fetch,
+    )
+
+
+def secrets_manager(request: pytest.FixtureRequest) -> Iterator[SecretStoreHarness]:
+    localstack, aws = _parts(request)
+    prefix = localstack.name("secrets")
+
+    def store() -> SecretsManagerStore:
+        return SecretsManagerStore(aws.client("secretsmanager", config=CONFIG), prefix=prefix)
+
+    yield SecretStoreHarness(store(), store)
+
+
+def kms(request: pytest.FixtureRequest) -> Iterator[TokenSignerHarness]:
+    _, aws = _parts(request)
+    client = aws.client("kms", config=CONFIG)
+
+    def new_key() -> str:
+        made = client.create_key(KeySpec="ECC_NIST_P256", KeyUsage="SIGN_VERIFY")
+        return made["KeyMetadata"]["KeyId"]
+
+    key_ids = [new_key()]
+
+    def signer() -> KmsSigner:
+        return KmsSigner(aws.client("kms", config=CONFIG), key_ids)
+
+    yield TokenSignerHarness(signer(), signer, lambda: key_ids.insert(0, new_key()))
