@@ -122,7 +122,7 @@ class App(Parts):
 
     def _build_relay(self) -> Relay:
         sends = {
-            Runtime.WORKER.value: send_wakeups(self.queue, Runtime.WORKER.value),
+            Runtime.WORKER.value: send_wakeups(self.queue, Runtime.WORKER),
             Runtime.LAMBDA.value: invoke_ready(self.claims, self.payloads, self.task_runtime),
             Runtime.DISPATCHER.value: self._wake_dispatcher,
         }

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
+
+from trace_core.kernel.ids import OrgId
+
+QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+"""The names that SQS takes, so that a name that works in one profile works in the other."""
+
+
+def wake_queue(runtime: str, org_id: OrgId) -> str:
+    """The queue of one org's wake-ups for one runtime; nothing else names queues.
+
+    At most 47 characters: what is left is for the prefix of an environment and the suffix of a
+    dead-letter queue, which are the adapter's.
+    """
+    return f"{runtime}-{org_id.hex}"
 
 
 @dataclass(frozen=True)
@@ -24,7 +39,10 @@ class QueueDepth:
 
 
 class Queue(Protocol):
-    """At-least-once messages with a visibility timeout and a dead-letter queue."""
+    """At-least-once messages with a visibility timeout and a dead-letter queue.
+
+    A queue comes into being with its first message. Until then it is empty to whoever asks.
+    """
 
     def send(self, queue: str, bodies: Sequence[Mapping[str, Any]]) -> None:
         """Send all bodies; each is JSON under 256 KB, which the platform checks itself."""

@@ -19,15 +19,13 @@ from trace_core.kernel.errors import Invalid, TooLarge
 from trace_core.kernel.ids import Ids
 from trace_core.kernel.limits import QUEUE_MESSAGE_MAX
 from trace_core.ports.clock import Clock
-from trace_core.ports.queue import Message, QueueDepth
+from trace_core.ports.queue import QUEUE_NAME, Message, QueueDepth
 
 _STATEMENTS = Statements("trace_core.adapters.lite", "pgqueue.sql")
 _CHANNEL = "trace_pgqueue"
 _RECHECK_SECONDS = 1.0
 """A waiting receiver looks this often even when nothing was heard."""
 _SHORTEST_WAIT_SECONDS = 0.001
-_QUEUE = re.compile(r"[A-Za-z0-9_-]{1,80}")
-"""The names that SQS takes, so that a name that works here works there."""
 _RECEIPT = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{32})")
 
 
@@ -196,7 +194,7 @@ class _Arrivals:
 
 
 def _check_queue(queue: str) -> None:
-    if not _QUEUE.fullmatch(queue):
+    if not QUEUE_NAME.fullmatch(queue):
         raise Invalid("A queue's name has 1 to 80 letters, digits, hyphens or underscores.")
 
 
