@@ -17,6 +17,7 @@ from trace_core.deploy.service import Deploys
 from trace_core.dispatcher.control import Control
 from trace_core.dispatcher.service import Dispatcher
 from trace_core.kernel.ids import Ids, OrgId
+from trace_core.outbox.admin import OutboxAdmin
 from trace_core.outbox.relay import Relay, Send, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.queue import wake_queue
@@ -98,6 +99,7 @@ class Host:
             state, clock, lambda _request: "token", jobs=definitions.payload_jobs
         )
         self.outbox = OrderedOutbox(state, rng.random)
+        self.outbox_admin = OutboxAdmin(state, clock, waker)
         control = Control(state, clock, self.claims, self.completions, self.payloads, CATALOG)
         self.dispatcher = Dispatcher(state, clock, ids, waker, control)
 
