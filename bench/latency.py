@@ -27,10 +27,10 @@ from trace_core.kernel import limits
 from trace_core.kernel.ids import OrgId
 from trace_core.outbox.relay import Relay, send_wakeups
 from trace_core.outbox.store import Outbox
+from trace_core.ports.queue import wake_queue
 from trace_core.ports.waker import Function
 from trace_core.tasks.model import Priority
 
-_QUEUE = Runtime.WORKER.value
 _VISIBILITY = timedelta(seconds=30)
 
 
@@ -61,13 +61,17 @@ def new_relay(world: World, queue: PgQueue) -> Relay:
     def ignore(_org_id: OrgId, _rows: Any) -> None:
         pass
 
-    sends = {_QUEUE: send_wakeups(queue, _QUEUE), Runtime.LAMBDA.value: ignore}
+    sends = {
+        Runtime.WORKER.value: send_wakeups(queue, Runtime.WORKER),
+        Runtime.LAMBDA.value: ignore,
+    }
     return Relay(Outbox(world.app.state, world.app.jitter), world.app.clock, sends)
 
 
 def relay_or_work(world: World, index: int, barrier: Any, seconds: float) -> dict[int, float]:
     """The first process relays, the second works; answers when each cursor was claimed."""
     queue = PgQueue(world.app.state, world.app.clock, world.app.ids)
+    name = wake_queue(Runtime.WORKER, world.site.org_id)
     ends_at = time.monotonic() + seconds
     claimed_at: dict[int, float] = {}
     try:
@@ -83,11 +87,11 @@ def relay_or_work(world: World, index: int, barrier: Any, seconds: float) -> dic
         barrier.wait(60)
         while time.monotonic() < ends_at:
             messages = queue.receive(
-                _QUEUE, limit=10, visibility=_VISIBILITY, wait=timedelta(seconds=0.5)
+                name, limit=10, visibility=_VISIBILITY, wait=timedelta(seconds=0.5)
             )
             if messages:
                 _drain(world, claimed_at)
-                queue.delete(_QUEUE, [message.receipt for message in messages])
+                queue.delete(name, [message.receipt for message in messages])
         return claimed_at
     finally:
         queue.close()
@@ -171,7 +175,8 @@ def measure_sweep(site: Site, events: int) -> Swept:
                 _sweeper(world).run_once()
             new_relay(world, queue).run_until_idle(timedelta(seconds=45))
             found: dict[int, float] = {}
-            if queue.receive(_QUEUE, limit=1, visibility=_VISIBILITY, wait=timedelta(seconds=1)):
+            name = wake_queue(Runtime.WORKER, site.org_id)
+            if queue.receive(name, limit=1, visibility=_VISIBILITY, wait=timedelta(seconds=1)):
                 _drain(early, found)
             claimed.append(len(found))
         finally:

@@ -114,7 +114,7 @@ def _slow_task(api: LocalTransport) -> dict[str, Any] | None:
 
 def _all_completed(api: LocalTransport) -> bool:
     jobs = {job["job"]: job for job in api.call("GET", "/v1/status")["jobs"]}
-    return all(jobs[name]["completed"] == count for name, count in EXPECTED.items())
+    return all(jobs[name]["completed_24h"] == count for name, count in EXPECTED.items())
 
 
 def _wait(
@@ -131,7 +131,7 @@ def _wait(
                 totals = api.call("GET", "/v1/status")["totals"]
                 status.update(
                     f"queued {totals['queued']}   running {totals['running']}   "
-                    f"retrying {totals['retrying']}   completed {totals['completed']}"
+                    f"retrying {totals['retrying']}   completed {totals['completed_24h']}"
                 )
             time.sleep(0.2)
     raise DemoFailed(f"waited {PATIENCE_SECONDS:.0f} s for {what}")
@@ -147,7 +147,7 @@ def _last_screen(api: LocalTransport, home: Path, seconds: float) -> None:
     for column in ("job", "operator", "runtime", "completed", "failed"):
         jobs.add_column(column, justify="right" if column in ("completed", "failed") else "left")
     for job in api.call("GET", "/v1/status")["jobs"]:
-        done = "slices, goes on" if job["activation"] == "source" else str(job["completed"])
+        done = "slices, goes on" if job["activation"] == "source" else str(job["completed_24h"])
         jobs.add_row(job["job"], job["operator"], job["runtime"], done, str(job["failed"]))
     attempts = Table(title="What the kill did", title_justify="left")
     for column in ("task of measure", "attempt", "outcome", "worker", "seconds"):

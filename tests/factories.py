@@ -19,6 +19,7 @@ from trace_core.identity.orgs import Orgs
 from trace_core.kernel.ids import Ids, OrgId
 from trace_core.operators.catalog import builtin_catalog
 from trace_core.operators.configs import OperatorConfig
+from trace_core.outbox.admin import OutboxAdmin
 from trace_core.outbox.relay import Relay, Send
 from trace_core.outbox.store import Outbox
 from trace_core.ports.waker import Function
@@ -91,8 +92,9 @@ class World:
         self.views = Views(state, clock)
         self.deploys = Deploys(state, clock, ids, self.waker, CATALOG)
         self.outbox = Outbox(state, self.jitter)
+        self.outbox_admin = OutboxAdmin(state, clock, self.waker)
         self.control = Control(state, clock, self.claims, self.completions, self.payloads, CATALOG)
-        self.quotas = Quotas(state, ids)
+        self.quotas = Quotas(state, clock, ids, self.waker)
         self.dispatcher = Dispatcher(state, clock, ids, self.waker, self.control)
         self.org = Orgs(state, clock, ids).ensure_org("acme")
 

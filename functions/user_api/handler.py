@@ -87,6 +87,51 @@ def retry(call: Call) -> object:
     return {"task_id": task_id, "status": done}
 
 
+@api.route("GET", "/v1/outbox")
+def outbox(call: Call) -> object:
+    query = call.query(user_calls.OutboxQuery)
+    return {"rows": call.app.outbox_admin.rows(call.principal.org_id, **dict(query))}
+
+
+@api.route("POST", "/v1/outbox/reset")
+def reset_outbox(call: Call) -> object:
+    given = call.parse(user_calls.OutboxReset)
+    call.principal.require_admin()
+    return {"reset": call.app.outbox_admin.reset(call.principal.org_id, **dict(given))}
+
+
+@api.route("GET", "/v1/queues")
+def queues(call: Call) -> object:
+    return {"queues": user_calls.queues_of(call.app.queue, call.principal.org_id)}
+
+
+@api.route("POST", "/v1/queues/<runtime>/redrive")
+def redrive(call: Call) -> object:
+    name = user_calls.queue_of(call.path["runtime"], call.principal.org_id)
+    limit = call.parse(user_calls.RedriveRequest).limit
+    call.principal.require_admin()
+    return {"queue": name, "moved": call.app.queue.redrive(name, limit=limit)}
+
+
+@api.route("GET", "/v1/quotas")
+def quotas(call: Call) -> object:
+    return {"counters": call.app.quotas.counters(call.principal.org_id)}
+
+
+@api.route("POST", "/v1/quotas")
+def set_quota(call: Call) -> object:
+    given = call.parse(user_calls.QuotaRequest)
+    call.principal.require_admin()
+    call.app.quotas.set_quota(call.principal.org_id, **dict(given))
+    return given
+
+
+@api.route("POST", "/v1/quotas/clear")
+def clear_quota(call: Call) -> object:
+    call.principal.require_admin()
+    return {"cleared": call.app.quotas.clear_quota(call.principal.org_id)}
+
+
 def _task_id(call: Call) -> TaskId:
     task_id = user_calls.task_id(call.path["task_id"])
     telemetry.keys(task=task_id)

@@ -96,7 +96,7 @@ def status_line(found: dict[str, Any]) -> Text:
     parts = [
         ("queued", totals["queued"], "cyan"),
         ("running", totals["running"], "blue"),
-        ("completed", totals["completed"], "green"),
+        ("completed in 24 h", totals["completed_24h"], "green"),
         ("failed", totals["failed"], "red" if totals["failed"] else ""),
         ("outbox", outbox["pending"], ""),
     ]

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from trace_cli import dags, db, tasks
+from trace_cli import dags, db, outbox, queues, quotas, tasks
 from trace_cli.dev import dev
 from trace_cli.output import print_error
 from trace_cli.status import status
@@ -25,6 +25,9 @@ app.command()(dev)
 app.command()(worker)
 app.add_typer(dags.commands, name="dag")
 app.add_typer(tasks.commands, name="task")
+app.add_typer(outbox.commands, name="outbox")
+app.add_typer(queues.commands, name="queue")
+app.add_typer(quotas.commands, name="quota")
 app.add_typer(db.commands, name="db")
 
 

@@ -21,11 +21,13 @@ from trace_core import bootstrap
 from trace_core.adapters.lite.http_server import LocalServer
 from trace_core.adapters.lite.scheduler import Scheduled, Scheduler
 from trace_core.bootstrap import App
-from trace_core.ports.queue import Queue
+from trace_core.dag.model import Runtime
+from trace_core.ports.queue import wake_queue
 from trace_core.ports.waker import Function
 from trace_core.settings import Settings
 from trace_core.worker.client import HttpClient, WorkerApi
 from trace_core.worker.logs import AttemptLogs
+from trace_core.worker.wake_ups import QueueWakeUps, WakeUps
 from trace_core.worker.wrapper import Wrapper, WrapperSettings
 
 logger = logging.getLogger(__name__)
@@ -131,7 +133,10 @@ class Platform:
         self.scheduler.start()
 
     def _start_worker(self, token: str) -> None:
-        worker = Worker(self.app, token, self.app.queue, self._choices)
+        # The token is one of the local user's org, and so are the hints that it can follow.
+        queue = wake_queue(Runtime.WORKER, self.app.local_user.org_id)
+        wake_ups = QueueWakeUps(self.app.queue, queue)
+        worker = Worker(self.app, token, wake_ups, self._choices)
         self._stack.callback(worker.stop)
         worker.start()
 
@@ -143,7 +148,7 @@ class Worker:
         self,
         app: App,
         token: str,
-        queue: Queue,
+        wake_ups: WakeUps,
         choices: Choices,
         *,
         poll_seconds: float | None = None,
@@ -159,7 +164,7 @@ class Worker:
         self._wrapper = Wrapper(
             WorkerApi(self._client),
             self._pool,
-            queue=queue,
+            wake_ups=wake_ups,
             secrets=app.secrets,
             logs=AttemptLogs(app.objects),
             clock=app.clock,

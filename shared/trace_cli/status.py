@@ -10,7 +10,7 @@ from trace_cli.transport import connect
 
 
 def status(as_json: AsJson = False) -> None:
-    """Show the backlog and progress of every job."""
+    """Show the backlog of every job, and how many tasks of the last 24 hours have completed."""
     with connect() as api:
         found = api.call("GET", "/v1/status")
     if as_json:
@@ -20,8 +20,8 @@ def status(as_json: AsJson = False) -> None:
         hint("Next: trace dag deploy FILE, then trace dev")
     else:
         columns = (
-            "DAG", "Job", "Runtime", "Queued", "Running", "Retrying", "Failed", "Completed",
-            "Oldest waits",
+            "DAG", "Job", "Runtime", "Queued", "Running", "Retrying", "Failed",
+            "Completed 24 h", "Oldest waits",
         )  # fmt: skip
         table(columns, [_row(each, found["now"]) for each in found["jobs"]])
         say(summary(found))
@@ -31,7 +31,7 @@ def status(as_json: AsJson = False) -> None:
 
 def _row(job: dict[str, Any], now: str) -> tuple[object, ...]:
     name = f"{job['job']} (paused)" if job["paused"] else job["job"]
-    counts = (job[each] for each in ("queued", "running", "retrying", "failed", "completed"))
+    counts = (job[each] for each in ("queued", "running", "retrying", "failed", "completed_24h"))
     return (job["dag"], name, job["runtime"], *counts, _age(job["oldest_ready_at"], now))
 
 
@@ -46,6 +46,7 @@ def summary(found: dict[str, Any]) -> str:
     totals, outbox = found["totals"], found["outbox"]
     return (
         f"{totals['queued']} queued, {totals['running']} running, "
-        f"{totals['retrying']} retrying, {totals['completed']} completed, "
-        f"{totals['failed']} failed; outbox {outbox['pending']} pending, {outbox['failed']} failed"
+        f"{totals['retrying']} retrying, {totals['failed']} failed, "
+        f"{totals['completed_24h']} completed in 24 h; "
+        f"outbox {outbox['pending']} pending, {outbox['failed']} failed"
     )

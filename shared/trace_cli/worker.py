@@ -8,10 +8,10 @@ import typer
 
 from trace_cli.interrupt import until_interrupted
 from trace_cli.output import say
-from trace_core.adapters.lite.silent_queue import SilentQueue
 from trace_core.bootstrap import App
 from trace_core.kernel.errors import Invalid
 from trace_core.settings import Settings
+from trace_core.worker.wake_ups import NoWakeUps
 
 
 def worker(
@@ -34,7 +34,7 @@ def worker(
         raise Invalid("No worker token: set TRACE_WORKER_TOKEN, or start `trace dev` here first.")
     with until_interrupted() as stop:
         wrapper = Worker(
-            app, token, SilentQueue(), Choices(children=children), poll_seconds=poll_seconds
+            app, token, NoWakeUps(), Choices(children=children), poll_seconds=poll_seconds
         )
         wrapper.start()
         say(f"Working for {settings.internal_address} with {children} processes.")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.postgres.lite_app import CHAIN, OPERATORS
 from trace_cli import main as cli
+from trace_core.database.state import StateDatabase
 
 
 class Shell:
@@ -94,6 +95,42 @@ def test_dags_and_tasks_are_listed_steered_and_printed_as_json(shell: Shell) -> 
     assert shell.json("status")["totals"]["queued"] >= 1
 
 
+def test_the_outbox_is_listed_and_reset(shell: Shell, state_database: StateDatabase) -> None:
+    assert shell.run("outbox", "list")[1] == "No outbox rows.\n"
+    shell.run("dag", "deploy", "chain.yaml")
+    (row,) = shell.json("outbox", "list")["rows"]
+    assert (row["kind"], row["target"], row["status"]) == ("wake", "worker", "Pending")
+    state_database.write(
+        "test", "UPDATE outbox SET status = 'Failed', attempts = 20, last_error = 'Unavailable'", {}
+    )
+    out = shell.run("outbox", "list", "--status", "Failed", "--target", "worker")[1]
+    for shown in (row["outbox_id"], "wake", "Failed", "20", "ago", "Unavailable"):
+        assert shown in out
+    assert shell.run("outbox", "reset", "--kind", "other")[1] == "Reset 0 outbox rows.\n"
+    assert shell.run("outbox", "reset", row["outbox_id"])[1] == "Reset 1 outbox row.\n"
+    assert shell.json("outbox", "list")["rows"][0]["attempts"] == 0
+    assert shell.json("outbox", "reset", "--status", "Pending") == {"reset": 0}
+
+
+def test_quotas_are_set_listed_and_cleared(shell: Shell) -> None:
+    assert shell.run("quota", "list")[1] == "Nothing is limited.\n"
+    assert shell.run("quota", "set", "--max-running", "0")[1] == "Set the quota.\n"
+    assert "0/0" in (out := shell.run("quota", "list")[1]) and "full" in out
+    shell.json("quota", "set", "--max-running", "5", "--reserved-for-live", "2")
+    (counter,) = shell.json("quota", "list")["counters"]
+    assert (counter["kind"], counter["max_running"], counter["reserved_for_live"]) == ("org", 5, 2)
+    assert "full" not in shell.run("quota", "list")[1]
+    assert shell.run("quota", "clear")[1] == "Removed the quota.\n"
+    assert shell.run("quota", "clear")[1] == "There is no quota.\n"
+
+
+def test_queues_are_listed_and_redriven(shell: Shell) -> None:
+    (queue,) = shell.json("queue", "list")["queues"]
+    assert (queue["visible"], queue["in_flight"], queue["dead"]) == (0, 0, 0)
+    assert queue["queue"] in shell.run("queue", "list")[1]
+    assert shell.run("queue", "redrive")[1] == "Moved 0 messages back.\n"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -106,6 +143,11 @@ def test_dags_and_tasks_are_listed_steered_and_printed_as_json(shell: Shell) -> 
         ("dag", "deploy", "absent.yaml"),
         ("task", "list", "--before", "nope"),
         ("task", "list", "--dag", "Not A Name"),
+        ("outbox", "list", "--after", "nope"),
+        ("outbox", "reset", "nope"),
+        ("quota", "set"),
+        ("quota", "set", "--max-running", "3", "--reserved-for-live", "3"),
+        ("queue", "redrive", "lambda"),
     ],
 )
 def test_a_mistake_is_one_clear_message_and_exit_code_1(

@@ -203,6 +203,18 @@ class Bodies:
     def trigger(self) -> Any:
         return {"request": {"start": 1, "end": 10}}
 
+    def reset_outbox(self) -> Any:
+        self.org.app.state.write("test", "UPDATE outbox SET status = 'Failed'", {})
+        rows = self.org.ok("GET", "/v1/outbox")["rows"]
+        ids = [each["outbox_id"] for each in rows]
+        return {"status": "Failed", "kind": "wake", "target": "worker", "outbox_ids": ids}
+
+    def redrive(self) -> Any:
+        return {"limit": 10}
+
+    def set_quota(self) -> Any:
+        return {"max_running": 1000, "reserved_for_live": 2, "max_starts_hourly": 100_000}
+
 
 POSTS = {
     "claim_queue": "/internal/task-claim",
@@ -217,6 +229,9 @@ POSTS = {
     "task_complete": "/v1/task/complete",
     "deploy": "/v1/dags",
     "trigger": "/v1/dags/chain/jobs/history/trigger",
+    "reset_outbox": "/v1/outbox/reset",
+    "redrive": "/v1/queues/worker/redrive",
+    "set_quota": "/v1/quotas",
 }
 
 
@@ -249,7 +264,7 @@ def test_a_broken_body_is_refused_cleanly_and_changes_nothing(
 @pytest.mark.parametrize(
     "path", ["/internal/task-fetch?task_id={}", "/v1/tasks?dag={}", "/v1/tasks?limit={}",
              "/v1/tasks?before={}", "/v1/tasks?status={}", "/v1/tasks?{}=1", "/v1/tasks/{}",
-             "/v1/tasks/{}/logs"]
+             "/v1/tasks/{}/logs", "/v1/outbox?status={}", "/v1/outbox?after={}"]
 )  # fmt: skip
 def test_a_broken_query_or_path_is_refused_cleanly(org: Org, log: io.StringIO, path: str) -> None:
     chance = random.Random(path)  # noqa: S311

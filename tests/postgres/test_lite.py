@@ -57,7 +57,7 @@ def call(platform: Platform, method: str, path: str, body: Any = None) -> tuple[
 
 def completed(platform: Platform) -> dict[str, int]:
     jobs = call(platform, "GET", "/v1/status")[1]["jobs"]
-    return {each["job"]: each["completed"] for each in jobs if each["completed"]}
+    return {each["job"]: each["completed_24h"] for each in jobs if each["completed_24h"]}
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 30) -> float:
@@ -192,7 +192,7 @@ def test_trace_dev_starts_works_and_leaves_no_process_behind(tmp_path: Path) -> 
                 )  # fmt: skip
                 return json.loads(done.stdout)["totals"]
 
-            wait_for(lambda: status()["completed"] == 40, 60)
+            wait_for(lambda: status()["completed_24h"] == 40, 60)
             started = [process.pid, *(p.pid for p in psutil.Process(process.pid).children(True))]
             process.send_signal(signal.SIGTERM)
             assert process.wait(20) == 0

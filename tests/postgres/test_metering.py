@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+
+import psycopg
+import pytest
 
 from tests.factories import CHAIN, World
 from trace_core.dag.model import Runtime
@@ -178,6 +182,58 @@ def test_a_quota_set_later_counts_what_already_runs(world: World) -> None:
     world.complete(running[0])
     world.complete(running[1])
     assert len(world.claim(10)) == 2
+
+
+def test_a_raised_or_removed_quota_wakes_what_waits_for_it(world: World) -> None:
+    world.quotas.set_quota(world.org, max_running=1, reserved_for_live=0, max_starts_hourly=None)
+    world.deploy()
+    world.feed(*range(10))
+    world.clear_outbox()
+    assert world.claim(10) == []
+    world.quotas.set_quota(world.org, max_running=3, reserved_for_live=0, max_starts_hourly=None)
+    assert world.pending_wakes() == ["worker"]
+    assert len(world.claim(10)) == 2
+    world.clear_outbox()
+    assert world.quotas.clear_quota(world.org)
+    assert world.pending_wakes() == ["worker"]
+    assert len(world.claim(10)) == 8
+
+
+def test_a_removed_quota_is_gone_and_what_ran_under_it_ends_as_ever(world: World) -> None:
+    assert not world.quotas.clear_quota(world.org)
+    world.deploy(LIMITED)
+    world.feed(*range(10))
+    world.quotas.set_quota(world.org, max_running=9, reserved_for_live=0, max_starts_hourly=None)
+    running = world.claim(10)
+    assert [each["running"] for each in world.quotas.counters(world.org)] == [3, 2]
+    other = world.another_org()
+    assert world.quotas.counters(other) == []
+    assert not world.quotas.clear_quota(other)
+    assert world.quotas.clear_quota(world.org)
+    (counter,) = world.quotas.counters(world.org)
+    assert (counter["kind"], counter["dag"], counter["name"]) == ("job", "chain", "b")
+    for claim in running:
+        assert world.complete(claim).error is None
+    assert _counters(world) == [(0, 0)]
+    world.quotas.set_quota(world.org, max_running=2, reserved_for_live=0, max_starts_hourly=None)
+    assert len(world.claim(10)) == 1
+
+
+def test_a_deploy_and_a_quota_take_turns_so_that_no_job_escapes(world: World) -> None:
+    with ThreadPoolExecutor(1) as other, psycopg.connect(world.state.dsn) as quota:
+        quota.execute("SELECT FROM orgs WHERE org_id = %s FOR NO KEY UPDATE", [world.org])
+        deploying = other.submit(world.deploy)
+        with pytest.raises(TimeoutError):
+            deploying.result(timeout=0.3)
+        quota.execute(
+            "INSERT INTO capacities (capacity_id, org_id, kind, name, max_running)"
+            " VALUES (gen_random_uuid(), %s, 'org', 'quota', 1)",
+            [world.org],
+        )
+        quota.commit()
+        deploying.result(timeout=10)
+    rows = world.rows("SELECT cardinality(capacity_ids) AS counters FROM jobs")
+    assert [row.counters for row in rows] == [1, 1, 1]
 
 
 def test_a_quota_counts_the_capacity_that_a_resting_source_keeps(world: World) -> None:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from tests.factories import World
 from trace_core.kernel.errors import Unavailable
 from trace_core.kernel.ids import OrgId
+from trace_core.outbox.admin import OutboxStatus
 from trace_core.outbox.store import OutboxRow
+from trace_core.ports.waker import Function
 
 
 class Sends:
@@ -87,8 +89,60 @@ def test_a_sweep_row_that_failed_is_reset_not_added_again(chain: World) -> None:
 
 def test_given_up_rows_can_be_sent_again_by_hand(chain: World) -> None:
     chain.state.write("test", "UPDATE outbox SET status = 'Failed'", {})
-    assert chain.outbox.reset_failed(chain.clock.now()) == 1
+    assert chain.outbox_admin.reset(chain.org) == 1
+    assert chain.waker.woken[-1] is Function.OUTBOX_RELAY
     assert chain.relay(worker=Sends()).run_once().sent == 1
+
+
+def test_a_reset_touches_only_the_rows_that_fit_and_only_those_of_the_org(chain: World) -> None:
+    other = chain.another_org()
+    chain.deploy(org=other)
+    chain.state.write("test", "UPDATE outbox SET status = 'Failed', attempts = 20", {})
+    reset = chain.outbox_admin.reset
+    (row,) = chain.outbox_admin.rows(chain.org)
+    assert (row["kind"], row["target"], row["tasks"], row["attempts"]) == ("wake", "worker", 1, 20)
+    assert reset(chain.org, target="lambda") == 0
+    assert reset(chain.org, kind="start") == 0
+    assert reset(chain.org, status=OutboxStatus.PENDING) == 0
+    assert reset(other, outbox_ids=[row["outbox_id"]]) == 0
+    assert reset(chain.org, outbox_ids=[chain.ids.uuid()]) == 0
+    assert reset(chain.org, outbox_ids=[row["outbox_id"]], kind="wake", target="worker") == 1
+    (row,) = chain.outbox_admin.rows(chain.org)
+    assert (row["status"], row["attempts"]) == ("Pending", 0)
+    (others,) = chain.outbox_admin.rows(other)
+    assert others["status"] == "Failed"
+
+
+def test_postponed_rows_can_be_sent_ahead_of_time_and_their_holder_still_finishes_them(
+    chain: World,
+) -> None:
+    held = chain.outbox.take_due(chain.clock.now(), 10)
+    assert chain.outbox_admin.reset(chain.org) == 0
+    assert chain.outbox_admin.reset(chain.org, status=OutboxStatus.PENDING) == 1
+    assert chain.outbox_admin.reset(chain.org, status=OutboxStatus.PENDING) == 0
+    chain.outbox.finish(held)
+    assert chain.count("outbox") == 0
+
+
+def test_rows_are_listed_a_page_at_a_time_the_oldest_first(chain: World) -> None:
+    for cursor in range(3):
+        chain.pass_time(seconds=1)
+        chain.feed(cursor) if cursor == 0 else chain.state.write(
+            "test",
+            "INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at,"
+            " available_at) SELECT %(id)s, org_id, kind, 'lambda', task_ids, %(now)s, available_at"
+            " FROM outbox LIMIT 1",
+            {"id": chain.ids.uuid(), "now": chain.clock.now()},
+        )
+    everything = chain.outbox_admin.rows(chain.org)
+    assert len(everything) == 4
+    assert [each["created_at"] for each in everything] == sorted(
+        each["created_at"] for each in everything
+    )
+    first = chain.outbox_admin.rows(chain.org, limit=2)
+    rest = chain.outbox_admin.rows(chain.org, after=first[-1]["outbox_id"])
+    assert first + rest == everything
+    assert len(chain.outbox_admin.rows(chain.org, target="lambda")) == 2
 
 
 def test_one_target_that_breaks_does_not_hold_back_another(chain: World) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from tests.factories import World
+from tests.postgres.lite_app import stored
 from trace_core.dag.model import Runtime
-from trace_core.kernel.errors import Invalid, NotFound, StaleAttempt
+from trace_core.kernel.errors import Invalid, NotFound, OutcomeDiffers, StaleAttempt
+from trace_core.kernel.limits import YIELDS_KEPT
+from trace_core.tasks.claim import Claimed
 from trace_core.tasks.complete import StateMoved
 
 CONTROL = """
@@ -57,6 +61,63 @@ def test_a_repeated_yield_is_the_same_outcome(chain: World) -> None:
     assert chain.report(first, "Yielded").status == "Yielded"
     assert chain.report(first, "Yielded").status == "Yielded"
     assert chain.count("ready") == 1
+
+
+def test_a_yield_repeated_after_the_next_slices_began_is_answered_as_the_first_time(
+    chain: World,
+) -> None:
+    first = chain.claim_one()
+    body = {"events": [chain.event("a", 1)], "state": [{"key": "k", "revision": 0, "value": 1}]}
+    assert chain.report(first, "Yielded", **body).status == "Yielded"
+    second = _next_slice(chain)
+    for _ in range(2):
+        before = stored(chain.state)
+        assert chain.report(first, "Yielded", **body).status == "Yielded"
+        assert stored(chain.state) == before
+        assert chain.report(second, "Yielded").status == "Yielded"
+        third = _next_slice(chain)
+        assert chain.report(third, "Failed").status == "Failed"
+        chain.pass_time(minutes=16)
+        chain.dispatcher.run_once()
+        second = _next_slice(chain)
+    assert chain.status_of(second) == "Running"
+
+
+def test_another_body_under_the_fence_of_an_accepted_slice_is_refused(chain: World) -> None:
+    first = chain.claim_one()
+    chain.report(first, "Yielded")
+    for next_one_runs in (False, True):
+        if next_one_runs:
+            _next_slice(chain)
+        before = stored(chain.state)
+        for status, body in (("Yielded", {"resume_after_seconds": 5}), ("Failed", {})):
+            result = chain.report(first, status, **body)
+            assert isinstance(result.error, OutcomeDiffers)
+        assert stored(chain.state) == before
+
+
+def test_a_slice_that_was_never_accepted_is_stale_however_old_it_is(chain: World) -> None:
+    first = chain.claim_one()
+    chain.report(first, "Yielded")
+    second = _next_slice(chain)
+    made_up = replace(second, lease_token=first.task_id)
+    assert isinstance(chain.report(made_up, "Yielded").error, StaleAttempt)
+    assert isinstance(chain.report(replace(first, attempt=9), "Yielded").error, StaleAttempt)
+
+
+def test_of_each_source_only_the_last_accepted_slices_are_kept(chain: World) -> None:
+    first = chain.claim_one()
+    chain.report(first, "Yielded")
+    for _ in range(YIELDS_KEPT - 1):
+        chain.report(chain.claim_one(), "Yielded")
+    assert chain.report(first, "Yielded").status == "Yielded"
+    chain.report(chain.claim_one(), "Yielded")
+    assert isinstance(chain.report(first, "Yielded").error, StaleAttempt)
+    assert chain.count("yields") == YIELDS_KEPT
+
+
+def _next_slice(world: World) -> Claimed:
+    return next(claim for claim in world.claim(10) if claim.trigger is None)
 
 
 def test_a_source_may_rest_between_slices(chain: World) -> None:

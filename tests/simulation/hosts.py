@@ -17,8 +17,10 @@ from trace_core.deploy.service import Deploys
 from trace_core.dispatcher.control import Control
 from trace_core.dispatcher.service import Dispatcher
 from trace_core.kernel.ids import Ids, OrgId
+from trace_core.outbox.admin import OutboxAdmin
 from trace_core.outbox.relay import Relay, Send, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
+from trace_core.ports.queue import wake_queue
 from trace_core.tasks.admin import TaskAdmin
 from trace_core.tasks.claim import Claimed, Claims
 from trace_core.tasks.complete import Completions
@@ -97,6 +99,7 @@ class Host:
             state, clock, lambda _request: "token", jobs=definitions.payload_jobs
         )
         self.outbox = OrderedOutbox(state, rng.random)
+        self.outbox_admin = OutboxAdmin(state, clock, waker)
         control = Control(state, clock, self.claims, self.completions, self.payloads, CATALOG)
         self.dispatcher = Dispatcher(state, clock, ids, waker, control)
 
@@ -106,14 +109,11 @@ class Host:
         runtime: SimulatedRuntime,
         wake_dispatcher: Callable[[], None],
     ) -> Relay:
-        def to_workers(org_id: OrgId, rows: Any) -> None:
-            send_wakeups(queue, queue_name(org_id))(org_id, rows)
-
         def to_dispatcher(_org_id: OrgId, _rows: Any) -> None:
             wake_dispatcher()
 
         sends: Mapping[str, Send] = {
-            "worker": to_workers,
+            "worker": send_wakeups(queue, Runtime.WORKER),
             "dispatcher": to_dispatcher,
             "lambda": invoke_ready(
                 self.claims, self.payloads, runtime, crash_points=self._faults.point
@@ -123,4 +123,4 @@ class Host:
 
 
 def queue_name(org_id: OrgId) -> str:
-    return f"worker-{org_id}"
+    return wake_queue(Runtime.WORKER, org_id)

@@ -224,8 +224,7 @@ class Oracle:
             text, status = self.accepted[key]
             if text != _text(body):
                 return REFUSED
-            # A slice that yielded is forgotten once the next one runs.
-            return frozenset({status}) | (REFUSED if status == "Yielded" else frozenset())
+            return frozenset({status})
         is_current = self.fences.get(task) == key[1:]
         if task in self.uncertain or (key in self.unknown and not is_current):
             return None
@@ -261,7 +260,9 @@ class Oracle:
         known = self.accepted.setdefault(_key(body), (_text(body), answer))
         self.must(known == (_text(body), answer), f"{name}: two outcomes, {known[1]} and {answer}")
         self.announced(body.task_id, body.events, "accepted")
-        self._slice_written(body, certain=True)
+        if self.fences.get(str(body.task_id)) == _key(body)[1:]:
+            # A yield that is reported again later says nothing about what newer slices wrote.
+            self._slice_written(body, certain=True)
         return answer
 
     # Operator state of sources -------------------------------------------------------------------

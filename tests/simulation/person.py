@@ -118,8 +118,8 @@ class Person(Actor):
 
     def _reset(self, _org: OrgId) -> str:
         self.world.faults.kinds["outbox_reset"] += 1
-        host = self.world.any_host()
-        return f"reset {host.outbox.reset_failed(host.clock.now())} outbox rows"
+        admin = self.world.any_host().outbox_admin
+        return f"reset {sum(admin.reset(org) for org in self.world.orgs)} outbox rows"
 
     def _break_queue(self, _org: OrgId) -> str:
         seconds = self.world.rng.uniform(5, 60)

@@ -19,6 +19,7 @@ BEGIN
     DELETE FROM events_202601;
     DELETE FROM operator_state;
     DELETE FROM triggers;
+    DELETE FROM yields;
     UPDATE slots SET task_id = NULL WHERE task_id IS NOT NULL;
     UPDATE dags SET paused_at = NULL WHERE paused_at IS NOT NULL;
     UPDATE jobs SET claimable = true WHERE NOT claimable;

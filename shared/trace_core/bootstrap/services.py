@@ -12,12 +12,13 @@ from trace_core.deploy.service import Deploys
 from trace_core.dispatcher.control import Control
 from trace_core.dispatcher.service import Dispatcher
 from trace_core.http.auth import Authenticator, RememberedWorkers
-from trace_core.http.principal import Kind, Principal
+from trace_core.http.principal import Kind, PlatformRole, Principal
 from trace_core.identity.capability_token import CapabilityTokens, InputPin, TaskGrant
 from trace_core.identity.orgs import Orgs
 from trace_core.kernel.errors import Unauthenticated
 from trace_core.kernel.ids import DatasetVersion, LeaseToken, OrgId
 from trace_core.kernel.limits import Timings
+from trace_core.outbox.admin import OutboxAdmin
 from trace_core.outbox.relay import Relay, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.waker import Function
@@ -29,6 +30,7 @@ from trace_core.tasks.invoke import invoke_ready
 from trace_core.tasks.leases import Leases
 from trace_core.tasks.model import Fence
 from trace_core.tasks.payload import Payloads, TokenRequest
+from trace_core.tasks.quotas import Quotas
 from trace_core.tasks.reaper import Reaper
 from trace_core.tasks.views import Views
 
@@ -93,6 +95,14 @@ class App(Parts):
         return TaskAdmin(self.state, self.clock, self.ids, self.waker)
 
     @property
+    def quotas(self) -> Quotas:
+        return self._part("quotas", lambda: Quotas(self.state, self.clock, self.ids, self.waker))
+
+    @property
+    def outbox_admin(self) -> OutboxAdmin:
+        return self._part("outbox_admin", lambda: OutboxAdmin(self.state, self.clock, self.waker))
+
+    @property
     def views(self) -> Views:
         return self._part("views", lambda: Views(self.state, self.clock))
 
@@ -122,7 +132,7 @@ class App(Parts):
 
     def _build_relay(self) -> Relay:
         sends = {
-            Runtime.WORKER.value: send_wakeups(self.queue, Runtime.WORKER.value),
+            Runtime.WORKER.value: send_wakeups(self.queue, Runtime.WORKER),
             Runtime.LAMBDA.value: invoke_ready(self.claims, self.payloads, self.task_runtime),
             Runtime.DISPATCHER.value: self._wake_dispatcher,
         }
@@ -154,8 +164,9 @@ class App(Parts):
 
     def _build_local_user(self) -> Principal:
         org_id = self.orgs.ensure_org(self.settings.org)
-        user_id = self.orgs.ensure_member(org_id, f"local:{self.settings.org}", "admin")
-        return Principal(org_id, user_id, Kind.USER)
+        role = PlatformRole.ADMIN
+        user_id = self.orgs.ensure_member(org_id, f"local:{self.settings.org}", role)
+        return Principal(org_id, user_id, Kind.USER, role=role)
 
     @property
     def user_token(self) -> str:

@@ -48,6 +48,10 @@ SELECT d.dataset_version, d.job_id, d.route, d.priority, d.runtime
     ON CONFLICT (dataset_version, job_id) DO UPDATE
        SET route = excluded.route, priority = excluded.priority, runtime = excluded.runtime
 
+-- name: share_org
+-- A quota and a deploy take turns; several deploys do not.
+SELECT org_id FROM orgs WHERE org_id = %(org_id)s FOR SHARE
+
 -- name: org_quota
 -- The counter that meters every job of an org that has a quota.
 SELECT capacity_id FROM capacities WHERE org_id = %(org_id)s AND kind = 'org'

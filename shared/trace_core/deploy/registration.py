@@ -51,6 +51,8 @@ class Registration:
             SQL["add_dag_version"],
             version | {"number": 1, "content_sha256": digest, "source": text, "user_id": user_id},
         )
+        # In a statement of its own: the next one then sees the quota that was set meanwhile.
+        self._tx.one(SQL["share_org"], self._org)
         quota = self._tx.one(SQL["org_quota"], self._org)
         self._add_pools()
         fingerprints = job_fingerprints(self._dag, self._catalog)

@@ -5,8 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from trace_core.kernel.errors import Forbidden
 from trace_core.kernel.ids import OrgId, UserId
 from trace_core.tasks.model import Fence
+
+
+class PlatformRole(StrEnum):
+    """What a member may do in an org."""
+
+    READER = "reader"
+    WRITER = "writer"
+    ADMIN = "admin"
 
 
 class Kind(StrEnum):
@@ -29,3 +38,9 @@ class Principal:
     kind: Kind
     fence: Fence | None = None
     """What a capability token was issued for."""
+    role: PlatformRole | None = None
+    """Of a user."""
+
+    def require_admin(self) -> None:
+        if self.role is not PlatformRole.ADMIN:
+            raise Forbidden("This needs the platform role admin.")

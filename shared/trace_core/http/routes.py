@@ -46,6 +46,13 @@ ROUTES = (
     Route(Surface.USER, "GET", "/v1/tasks/<task_id>/logs", Kind.USER),
     Route(Surface.USER, "POST", "/v1/tasks/<task_id>/cancel", Kind.USER),
     Route(Surface.USER, "POST", "/v1/tasks/<task_id>/retry", Kind.USER),
+    Route(Surface.USER, "GET", "/v1/outbox", Kind.USER),
+    Route(Surface.USER, "POST", "/v1/outbox/reset", Kind.USER),
+    Route(Surface.USER, "GET", "/v1/queues", Kind.USER),
+    Route(Surface.USER, "POST", "/v1/queues/<runtime>/redrive", Kind.USER),
+    Route(Surface.USER, "GET", "/v1/quotas", Kind.USER),
+    Route(Surface.USER, "POST", "/v1/quotas", Kind.USER),
+    Route(Surface.USER, "POST", "/v1/quotas/clear", Kind.USER),
 )
 
 

@@ -26,6 +26,8 @@ OUTBOX_BACKOFF_CAP = timedelta(minutes=5)
 OUTBOX_MAX_ATTEMPTS = 20
 OUTBOX_LEASE = timedelta(seconds=30)
 """How long one relay may hold an outbox row before another takes it."""
+YIELDS_KEPT = 64
+"""Accepted slices of a source that are known again when they are reported twice."""
 WAKE_FANOUT = 10
 """Messages sent for one committed batch of tasks: each woken worker drains its queue."""
 

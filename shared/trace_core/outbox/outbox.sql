@@ -34,17 +34,27 @@ UPDATE outbox o
   FROM unnest(%(outbox_ids)b::uuid[], %(attempts)s::integer[]) AS d (outbox_id, attempts)
  WHERE o.outbox_id = d.outbox_id AND o.attempts = d.attempts
 
--- name: failed
--- Rows that were given up.
-SELECT outbox_id, kind, target, attempts, created_at, last_error
-  FROM outbox
- WHERE status = 'Failed'
- ORDER BY created_at
+-- name: list_rows
+-- What of one org waits to leave the database, or was given up; the oldest first.
+SELECT o.outbox_id, o.kind, o.target, cardinality(o.task_ids) AS tasks, o.status, o.attempts,
+       o.created_at, o.available_at, o.last_error
+  FROM outbox o
+ WHERE o.org_id = %(org_id)s AND o.outbox_id > %(after)s
+   AND (%(status)s::text IS NULL OR o.status = %(status)s)
+   AND (%(kind)s::text IS NULL OR o.kind = %(kind)s)
+   AND (%(target)s::text IS NULL OR o.target = %(target)s)
+ ORDER BY o.outbox_id
  LIMIT %(limit)s
 
--- name: reset_failed
--- Send given-up rows again, after their cause was removed.
-UPDATE outbox
-   SET status = 'Pending', attempts = 0, available_at = %(now)s
- WHERE status = 'Failed'
-RETURNING outbox_id
+-- name: reset_rows
+-- Let the relay try now: given-up rows with all of their tries anew, postponed ones ahead of time.
+-- The tries of a postponed row stay: they are the fence of a relay that holds it at this moment.
+UPDATE outbox o
+   SET status = 'Pending', available_at = %(now)s,
+       attempts = CASE WHEN o.status = 'Failed' THEN 0 ELSE o.attempts END
+ WHERE o.org_id = %(org_id)s AND o.status = %(status)s
+   AND (o.status = 'Failed' OR o.available_at > %(now)s)
+   AND (%(outbox_ids)b::uuid[] IS NULL OR o.outbox_id = ANY (%(outbox_ids)b::uuid[]))
+   AND (%(kind)s::text IS NULL OR o.kind = %(kind)s)
+   AND (%(target)s::text IS NULL OR o.target = %(target)s)
+RETURNING o.outbox_id

@@ -13,7 +13,7 @@ from trace_core.kernel.errors import Busy, TraceError
 from trace_core.kernel.ids import OrgId
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.clock import Clock
-from trace_core.ports.queue import Queue
+from trace_core.ports.queue import Queue, wake_queue
 
 logger = logging.getLogger(__name__)
 
@@ -29,12 +29,13 @@ class RelayReport:
     """Given up after the last try: these rows alarm."""
 
 
-def send_wakeups(queue: Queue, name: str) -> Send:
-    """Wake workers by messages. Hints may be coalesced: each woken worker drains its queue."""
+def send_wakeups(queue: Queue, runtime: str) -> Send:
+    """Wake an org's workers by messages. Hints may be coalesced: each woken worker drains."""
 
-    def send(_org_id: OrgId, rows: Sequence[OutboxRow]) -> None:
+    def send(org_id: OrgId, rows: Sequence[OutboxRow]) -> None:
         tasks = list(dict.fromkeys(task_id for row in rows for task_id in row.task_ids))
-        queue.send(name, [{"task_id": str(task_id)} for task_id in tasks[: limits.WAKE_FANOUT]])
+        bodies = [{"task_id": str(task_id)} for task_id in tasks[: limits.WAKE_FANOUT]]
+        queue.send(wake_queue(runtime, org_id), bodies)
 
     return send
 

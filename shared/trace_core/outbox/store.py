@@ -88,6 +88,3 @@ class Outbox:
                 "now": now,
             },
         )
-
-    def reset_failed(self, now: datetime) -> int:
-        return len(self._state.write("outbox_reset", SQL["reset_failed"], {"now": now}))

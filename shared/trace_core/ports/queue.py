@@ -10,10 +10,20 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from trace_core.kernel.errors import Invalid, TooLarge
+from trace_core.kernel.ids import OrgId
 from trace_core.kernel.limits import QUEUE_MESSAGE_MAX
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
-"""The names that SQS takes, so that a name that works on one machine works there."""
+QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+"""The names that SQS takes, so that a name that works in one profile works in the other."""
+
+
+def wake_queue(runtime: str, org_id: OrgId) -> str:
+    """The queue of one org's wake-ups for one runtime; nothing else names queues.
+
+    At most 47 characters: what is left is for the prefix of an environment and the suffix of a
+    dead-letter queue, which are the adapter's.
+    """
+    return f"{runtime}-{org_id.hex}"
 
 
 @dataclass(frozen=True)
@@ -32,7 +42,10 @@ class QueueDepth:
 
 
 class Queue(Protocol):
-    """At-least-once messages with a visibility timeout and a dead-letter queue."""
+    """At-least-once messages with a visibility timeout and a dead-letter queue.
+
+    A queue comes into being with its first message. Until then it is empty to whoever asks.
+    """
 
     def send(self, queue: str, bodies: Sequence[Mapping[str, Any]]) -> None:
         """Send all bodies; each is JSON under 256 KB, which the platform checks itself."""
@@ -60,7 +73,7 @@ class Queue(Protocol):
 
 
 def check_queue_name(queue: str) -> None:
-    if not _NAME.fullmatch(queue):
+    if not QUEUE_NAME.fullmatch(queue):
         raise Invalid("A queue's name has 1 to 80 letters, digits, hyphens or underscores.")
 
 

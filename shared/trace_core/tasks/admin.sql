@@ -93,6 +93,52 @@ VALUES (%(capacity_id)s, %(org_id)s, 'org', 'quota', %(max_running)s, %(reserved
            max_starts_hourly = excluded.max_starts_hourly
 RETURNING capacity_id
 
+-- name: unmeter_jobs
+-- From now on the org's counter meters nothing; jobs before counters, as a yield locks them.
+UPDATE jobs j
+   SET capacity_ids = array_remove(j.capacity_ids, c.capacity_id)
+  FROM capacities c
+ WHERE c.org_id = %(org_id)s AND c.kind = 'org' AND j.org_id = %(org_id)s
+   AND c.capacity_id = ANY (j.capacity_ids)
+
+-- name: delete_quota
+-- The org's own counter goes.
+DELETE FROM capacities WHERE org_id = %(org_id)s AND kind = 'org' RETURNING capacity_id
+
+-- name: wake_org
+-- What waits for capacity may have it now: one wake-up for each runtime with ready tasks.
+INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, available_at)
+SELECT (%(outbox_ids)b::uuid[])[row_number() OVER ()], %(org_id)s, 'wake', w.runtime,
+       w.task_ids[1:%(wake_fanout)s], %(now)s, %(now)s
+  FROM (SELECT j.runtime, array_agg(head.task_id) AS task_ids
+          FROM jobs j
+         CROSS JOIN LATERAL (
+               SELECT r.task_id
+                 FROM ready r
+                WHERE r.job_id = j.job_id
+                ORDER BY r.priority, r.task_id
+                LIMIT 1) head
+         WHERE j.org_id = %(org_id)s AND j.claimable
+         GROUP BY j.runtime) w
+RETURNING target
+
+-- name: list_counters
+-- What meters the claims of an org: its quota, worker pools, jobs with a max_concurrency.
+SELECT c.kind, coalesce(p.dag, j.dag) AS dag, c.name, c.max_running, c.reserved_for_live,
+       c.running, c.running_backfill, c.max_starts_hourly,
+       CASE WHEN c.hour_started_at > %(now)s - interval '1 hour' THEN c.starts_this_hour ELSE 0 END
+           AS starts_this_hour
+  FROM capacities c
+  LEFT JOIN LATERAL (
+       SELECT d.name AS dag FROM worker_pools w JOIN dags d ON d.dag_id = w.dag_id
+        WHERE c.kind = 'pool' AND w.capacity_id = c.capacity_id) p ON true
+  LEFT JOIN LATERAL (
+       SELECT d.name AS dag FROM jobs b JOIN dags d ON d.dag_id = b.dag_id
+        WHERE c.kind = 'job' AND b.capacity_ids @> ARRAY[c.capacity_id]
+        LIMIT 1) j ON true
+ WHERE c.org_id = %(org_id)s
+ ORDER BY array_position(ARRAY['org', 'pool', 'job'], c.kind), 2, c.name, c.capacity_id
+
 -- name: meter_jobs
 -- From now on the org's counter meters its jobs; answers those that were not metered by it before.
 UPDATE jobs

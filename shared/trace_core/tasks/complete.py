@@ -43,6 +43,7 @@ from trace_core.tasks.model import (
 )
 from trace_core.tasks.schedule import next_tick
 from trace_core.tasks.statements import SQL
+from trace_core.tasks.yields import is_repeated_yield, keep_yield
 
 Write = Callable[[str, str, Params], list[Row]]
 
@@ -262,6 +263,7 @@ class Completions:
         else:
             more = tx.one(SQL["open_requests"], {"job_id": lease.job_id, "limit": 1})
             due_at = now if more else NEVER
+        keep_yield(tx, lease, digest)
         return LeaseEnd(
             lease.task_id, lease.lease_sequence, None, None, due_at, continues=True,
             keeps_capacity=lease.source_kind == "always_on", body_digest=digest,
@@ -351,8 +353,7 @@ class Completions:
         params |= {"job_id": task.job_id, "priority": task.priority}
         ended = tx.one(SQL["attempt_of_fence"], params)
         if ended is None or ended.lease_token != c.lease_token:
-            waiting = tx.one(SQL["waiting_fence"], params)
-            if waiting is not None and waiting.body_digest == params["digest"]:
+            if is_repeated_yield(tx, c.fence, body_digest(c)):
                 return "Yielded", False
             raise StaleAttempt(task_id=str(c.task_id))
         if ended.body_digest == params["digest"]:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from trace_core.database.state import StateDatabase
+from typing import Any
+
+from trace_core.database.state import StateDatabase, Transaction
+from trace_core.kernel import limits
 from trace_core.kernel.ids import Ids, OrgId
+from trace_core.ports.clock import Clock
+from trace_core.ports.waker import Function, Waker
+from trace_core.tasks.events import RUNTIMES
 from trace_core.tasks.statements import SQL
 
 
 class Quotas:
-    def __init__(self, state: StateDatabase, ids: Ids) -> None:
+    def __init__(self, state: StateDatabase, clock: Clock, ids: Ids, waker: Waker) -> None:
         self._state = state
+        self._clock = clock
         self._ids = ids
+        self._waker = waker
+
+    def counters(self, org_id: OrgId) -> list[dict[str, Any]]:
+        """The org's quota first, then what its DAGs say: worker pools and concurrencies."""
+        params = {"org_id": org_id, "now": self._clock.now()}
+        return [row._asdict() for row in self._state.read(SQL["list_counters"], params)]
 
     def set_quota(
         self,
@@ -34,3 +47,31 @@ class Quotas:
             params["capacity_id"] = row.capacity_id if row else None
             jobs = [each.job_id for each in tx.all(SQL["meter_jobs"], params)]
             tx.run(SQL["adopt_leases"], params | {"job_ids": jobs})
+            woke = self._wake_waiting(tx, org_id)
+        if woke:
+            self._waker.wake(Function.OUTBOX_RELAY)
+
+    def clear_quota(self, org_id: OrgId) -> bool:
+        """Whether there was one. What other counters hold, they go on holding."""
+        params = {"org_id": org_id}
+        with self._state.transaction("clear_quota") as tx:
+            tx.one(SQL["lock_org"], params)
+            tx.run(SQL["unmeter_jobs"], params)
+            cleared = bool(tx.all(SQL["delete_quota"], params))
+            woke = cleared and self._wake_waiting(tx, org_id)
+        if woke:
+            self._waker.wake(Function.OUTBOX_RELAY)
+        return cleared
+
+    def _wake_waiting(self, tx: Transaction, org_id: OrgId) -> bool:
+        return bool(
+            tx.all(
+                SQL["wake_org"],
+                {
+                    "org_id": org_id,
+                    "outbox_ids": self._ids.many(RUNTIMES),
+                    "wake_fanout": limits.WAKE_FANOUT,
+                    "now": self._clock.now(),
+                },
+            )
+        )

@@ -13,4 +13,5 @@ SQL = Statements(
     "leases.sql",
     "admin.sql",
     "views.sql",
+    "yields.sql",
 )

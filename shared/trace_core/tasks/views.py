@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from trace_core.tasks.model import Scope
 from trace_core.tasks.statements import SQL
 
 _LAST_ID = UUID(int=2**128 - 1)
+_RECENT = timedelta(hours=24)
 _EVENTS_SHOWN = 100
 _MANY_FAILURES = 5
 
@@ -75,15 +76,20 @@ class Views:
             "events": _rows(self._state.read(SQL["events_of_task"], params)),
         }
 
-    def status(self, org_id: OrgId, *, since: datetime | None = None) -> dict[str, Any]:
-        """Backlog and progress of each job, and what waits to leave the database."""
-        first = first_uuid7(since) if since else UUID(int=0)
+    def status(self, org_id: OrgId) -> dict[str, Any]:
+        """Backlog and progress of each job, and what waits to leave the database.
+
+        `completed_24h` counts the tasks that were made in the last 24 hours and have completed:
+        all of history would be a scan of it.
+        """
+        since = first_uuid7(self._clock.now() - _RECENT)
+        params = {"org_id": org_id, "since": since, "until": _LAST_ID}
         completed = {
             (row.dag, row.job): row.completed
-            for row in self._state.read(SQL["completed_since"], {"org_id": org_id, "since": first})
+            for row in self._state.read(SQL["completed_since"], params)
         }
         jobs = [
-            {**row._asdict(), "completed": completed.get((row.dag, row.job), 0)}
+            {**row._asdict(), "completed_24h": completed.get((row.dag, row.job), 0)}
             for row in self._state.read(SQL["job_backlog"], {"org_id": org_id})
         ]
         outbox = self._state.read(SQL["outbox_of_org"], {"org_id": org_id})[0]
@@ -92,7 +98,7 @@ class Views:
             "jobs": jobs,
             "totals": {
                 name: sum(job[name] for job in jobs)
-                for name in ("queued", "running", "retrying", "failed", "completed")
+                for name in ("queued", "running", "retrying", "failed", "completed_24h")
             },
             "outbox": outbox._asdict(),
         }

@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 
+from trace_core.dag.model import Runtime
 from trace_core.kernel import limits
 from trace_core.kernel.errors import Unavailable
 from trace_core.ports.clock import Clock
-from trace_core.ports.queue import Queue
 from trace_core.ports.secret_store import SecretStore
 from trace_core.worker.attempt import Attempt, Reason, RunControl
 from trace_core.worker.children import ChildPool
@@ -25,10 +25,8 @@ from trace_core.worker.completions import Completions, Report
 from trace_core.worker.heartbeats import Heartbeats
 from trace_core.worker.logs import AttemptLogs
 from trace_core.worker.supervision import Supervisor
+from trace_core.worker.wake_ups import WakeUps
 
-QUEUE = "worker"
-_HINTS = 10
-_HINT_VISIBILITY = timedelta(seconds=30)
 _RETRY_PAUSE = 1.0
 logger = logging.getLogger(__name__)
 
@@ -54,7 +52,7 @@ class Wrapper:
         api: WorkerApi,
         pool: ChildPool,
         *,
-        queue: Queue,
+        wake_ups: WakeUps,
         secrets: SecretStore,
         logs: AttemptLogs,
         clock: Clock,
@@ -62,7 +60,7 @@ class Wrapper:
     ) -> None:
         self._api = api
         self._pool = pool
-        self._queue = queue
+        self._wake_ups = wake_ups
         self._settings = settings
         self._supervisor = Supervisor(pool, clock=clock, secrets=secrets, logs=logs)
         self._notes = _notes()
@@ -103,7 +101,7 @@ class Wrapper:
         if free == 0:
             return self._settings.poll_seconds
         try:
-            answers = self._api.claim(self._settings.worker_id, QUEUE, free)
+            answers = self._api.claim(self._settings.worker_id, Runtime.WORKER, free)
         except Unavailable as error:
             logger.warning("no claim: %s", error.message)
             return min(_RETRY_PAUSE, self._settings.poll_seconds)
@@ -148,22 +146,20 @@ class Wrapper:
                 time.sleep(0.05)
                 continue
             try:
-                messages = self._queue.receive(
-                    QUEUE, limit=_HINTS, visibility=_HINT_VISIBILITY, wait=wait
-                )
+                receipts = self._wake_ups.wait(wait)
             except Exception:
                 # Polling goes on without hints.
                 logger.exception("no wake-ups")
                 time.sleep(min(1.0, self._settings.listen_seconds))
                 continue
-            if messages:
+            if receipts:
                 with self._lock:
-                    self._receipts.extend(message.receipt for message in messages)
+                    self._receipts.extend(receipts)
                 self._notes.put("wake-up")
 
     def _acknowledge(self, receipts: list[str]) -> None:
         try:
-            self._queue.delete(QUEUE, receipts)
+            self._wake_ups.acknowledge(receipts)
         except Exception:
             logger.exception("wake-ups were not acknowledged; they will come again")
 

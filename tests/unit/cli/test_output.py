@@ -62,9 +62,9 @@ def test_a_name_is_one_part_of_a_path_whatever_was_typed() -> None:
 
 
 def test_the_status_line_names_what_matters() -> None:
-    totals = {"queued": 1, "running": 2, "completed": 3, "failed": 4}
+    totals = {"queued": 1, "running": 2, "completed_24h": 3, "failed": 4}
     outbox = {"pending": 5, "failed": 0}
     line = status_line({"totals": totals, "outbox": outbox}).plain
-    assert line == "queued 1   running 2   completed 3   failed 4   outbox 5"
+    assert line == "queued 1   running 2   completed in 24 h 3   failed 4   outbox 5"
     outbox["failed"] = 1
     assert "outbox failed 1" in status_line({"totals": totals, "outbox": outbox}).plain

@@ -24,7 +24,10 @@ from trace_core.kernel.errors import Invalid, Unauthenticated, Unavailable
 from trace_core.worker.children import ChildPool
 from trace_core.worker.client import HttpClient, WorkerApi
 from trace_core.worker.logs import AttemptLogs
+from trace_core.worker.wake_ups import QueueWakeUps
 from trace_core.worker.wrapper import Wrapper, WrapperSettings
+
+QUEUE = "hints"
 
 
 class Worker:
@@ -38,7 +41,7 @@ class Worker:
         self.wrapper = Wrapper(
             WorkerApi(self.client),
             pool,
-            queue=self.queue,
+            wake_ups=QueueWakeUps(self.queue, QUEUE),
             secrets=self.secrets,
             logs=AttemptLogs(self.objects),
             clock=SystemClock(),
@@ -101,7 +104,7 @@ def test_a_wake_up_starts_work_long_before_the_next_poll(
         eventually(lambda: platform.calls)
         task = pass_on()
         platform.waiting.append(task)
-        worker.queue.send("worker", [{"task_id": task["task_id"]}])
+        worker.queue.send(QUEUE, [{"task_id": task["task_id"]}])
         platform.wait_for(task, timeout=3)
         eventually(lambda: worker.queue.deleted)
 

@@ -1,0 +1,97 @@
+"""`trace outbox`: what waits to leave the database, or was given up."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from trace_cli.output import AsJson, ago, hint, print_json, say, table
+from trace_cli.transport import connect
+from trace_core.outbox.admin import OutboxStatus
+
+commands = typer.Typer(
+    help="What waits to leave the database, or was given up.", no_args_is_help=True
+)
+
+Kind = Annotated[str | None, typer.Option(help="Only rows of this kind, such as wake.")]
+Target = Annotated[str | None, typer.Option(help="Only rows for this target, such as worker.")]
+
+
+@commands.command(name="list")
+def list_rows(
+    status: Annotated[OutboxStatus | None, typer.Option(help="Only rows in this state.")] = None,
+    kind: Kind = None,
+    target: Target = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many.")] = 20,
+    after: Annotated[str | None, typer.Option(help="Go on after this row of a list.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List outbox rows, the oldest first."""
+    query = {
+        "status": status.value if status else None,
+        "kind": kind,
+        "target": target,
+        "limit": limit,
+        "after": after,
+    }
+    with connect() as api:
+        rows = api.call("GET", "/v1/outbox", query=query)["rows"]
+    if as_json:
+        print_json({"rows": rows})
+    elif not rows:
+        say("No outbox rows.")
+    else:
+        columns = (
+            "Row",
+            "Kind",
+            "Target",
+            "Tasks",
+            "Status",
+            "Tries",
+            "Created",
+            "Next try",
+            "Error",
+        )
+        table(columns, [_row(each) for each in rows])
+        if len(rows) == limit:
+            hint(f"Next: add --after {rows[-1]['outbox_id']} for newer ones")
+        elif any(each["status"] == OutboxStatus.FAILED for each in rows):
+            hint("Next: remove the cause, then trace outbox reset")
+
+
+def _row(row: dict[str, Any]) -> tuple[object, ...]:
+    failed = row["status"] == OutboxStatus.FAILED
+    return (
+        row["outbox_id"],
+        row["kind"],
+        row["target"],
+        row["tasks"],
+        row["status"],
+        row["attempts"],
+        ago(row["created_at"]),
+        None if failed else ago(row["available_at"]),
+        row["last_error"],
+    )
+
+
+@commands.command()
+def reset(
+    rows: Annotated[
+        list[str] | None, typer.Argument(help="Ids of rows; all that fit without any.")
+    ] = None,
+    status: Annotated[
+        OutboxStatus, typer.Option(help="Rows that were given up, or that are postponed.")
+    ] = OutboxStatus.FAILED,
+    kind: Kind = None,
+    target: Target = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let the relay try again: now, and as often as at first for what it gave up."""
+    body = {"status": status.value, "kind": kind, "target": target, "outbox_ids": rows or None}
+    with connect() as api:
+        done = api.call("POST", "/v1/outbox/reset", body=body)
+    if as_json:
+        print_json(done)
+    else:
+        say(f"Reset {done['reset']} outbox row{'' if done['reset'] == 1 else 's'}.")
