@@ -187,6 +187,8 @@ class Emulator:
             "LAMBDA_RUNTIME_EXECUTOR": "process",
             "LAMBDA_PROCESS_PYTHON": str(self._installation.function_python),
             "LAMBDA_RUNTIME_ENVIRONMENT_TIMEOUT": "60",
+            # A function is there when `create_function` answers.
+            "LAMBDA_SYNCHRONOUS_CREATE": "1",
         }
 
     def _wait_until_healthy(self, running: Running, say: Say) -> None:

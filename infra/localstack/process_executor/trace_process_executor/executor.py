@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import platform
@@ -147,15 +146,13 @@ class ProcessExecutor(RuntimeExecutor):
 
     def _log(self, request_id: str, report: Report, milliseconds: float) -> str:
         """The lines that Lambda puts around a function's own."""
-        output = report.output if report.output.endswith("\n") else f"{report.output}\n"
-        error = json.loads(report.outcome.payload) if report.outcome.is_error else {}
-        by_sandbox = error.get("errorType") in ("Sandbox.Timedout", "Runtime.ExitError")
+        missing_end = "" if report.output.endswith("\n") else "\n"
         settings = self.function_version.config
         return "".join(
             (
                 f"START RequestId: {request_id} Version: {self.function_version.id.qualifier}\n",
-                output,
-                f"{error['errorMessage']}\n" if by_sandbox else "",
+                report.output + missing_end,
+                report.outcome.note,
                 f"END RequestId: {request_id}\n",
                 f"REPORT RequestId: {request_id}\tDuration: {milliseconds:.2f} ms\t",
                 f"Memory Size: {settings.memory_size} MB\tMax Memory Used: {report.memory_mb} MB\n",

@@ -45,6 +45,7 @@ class Instance:
         self._initialised = False
         self._init_error: Outcome | None = None
         self._timed_out = False
+        self._memory_mb = 0
 
     @property
     def usable(self) -> bool:
@@ -61,10 +62,10 @@ class Instance:
 
     def invoke(self, invocation: Invocation, seconds: float) -> Report:
         outcome = self._init_error or self._api.invoke(invocation, seconds)
-        memory_mb = self._child.memory_mb()
+        self._memory_mb = max(self._memory_mb, self._child.memory_mb())
         if outcome is None:
             outcome = self._unanswered(invocation, seconds)
-        return Report(outcome, self._child.new_output(), memory_mb)
+        return Report(outcome, self._child.new_output(), self._memory_mb)
 
     def kill(self) -> None:
         self._child.kill()
