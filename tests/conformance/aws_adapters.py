@@ -13,18 +13,26 @@ import boto3
 import pytest
 
 from tests.conformance.harness import (
+    CredentialsHarness,
     ObjectStoreHarness,
     QueueHarness,
     SecretStoreHarness,
     TokenSignerHarness,
+    WakerHarness,
+    becomes,
 )
+from tests.conformance.recorder import recording
 from tests.fault_proxy import FaultProxy
-from tests.localstack_server import LocalStack
+from tests.localstack_server import ACCOUNT_ID, REGION, LocalStack
 from trace_core.adapters.aws.calls import CONFIG
 from trace_core.adapters.aws.kms import KmsSigner
+from trace_core.adapters.aws.lambda_functions import LambdaWaker
 from trace_core.adapters.aws.s3 import S3ObjectStore
 from trace_core.adapters.aws.secrets_manager import SecretsManagerStore
 from trace_core.adapters.aws.sqs import SqsQueue
+from trace_core.adapters.aws.sts import StsCredentialIssuer
+from trace_core.ports.credential_issuer import Credentials
+from trace_core.ports.waker import Function
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -116,3 +124,49 @@ def kms(request: pytest.FixtureRequest) -> Iterator[TokenSignerHarness]:
         return KmsSigner(aws.client("kms", config=CONFIG), key_ids)
 
     yield TokenSignerHarness(signer(), signer, lambda: key_ids.insert(0, new_key()))
+
+
+def waker(request: pytest.FixtureRequest) -> Iterator[WakerHarness]:
+    localstack, aws = _parts(request)
+    seen = dict.fromkeys(Function, 0)
+    proxy = FaultProxy(localstack.endpoint)
+    with recording(localstack) as recorder:
+
+        def was_woken(function: Function, timeout: timedelta) -> bool:
+            woken = becomes(lambda: len(recorder.calls(function.value)) > seen[function], timeout)
+            seen[function] = len(recorder.calls(function.value))
+            return woken
+
+        names = {function: recorder.deploy(function.value) for function in Function}
+        client = aws.client("lambda", config=CONFIG, endpoint_url=proxy.endpoint)
+        yield WakerHarness(
+            waker=LambdaWaker(client, names),
+            was_woken=was_woken,
+            outage=proxy.outage,
+            patience=timedelta(seconds=20),
+        )
+    proxy.close()
+
+
+def credentials(request: pytest.FixtureRequest) -> Iterator[CredentialsHarness]:
+    localstack, aws = _parts(request)
+    bucket = localstack.name("bucket")
+    client = aws.client("s3", config=CONFIG)
+    client.create_bucket(Bucket=bucket)
+    issuer = StsCredentialIssuer(
+        aws.client("sts", config=CONFIG),
+        role_arn=f"arn:aws:iam::{ACCOUNT_ID}:role/{localstack.name('operator')}",
+        bucket=bucket,
+    )
+
+    def read(found: Credentials, key: str) -> bytes:
+        session = boto3.Session(
+            found.environment["AWS_ACCESS_KEY_ID"],
+            found.environment["AWS_SECRET_ACCESS_KEY"],
+            found.environment["AWS_SESSION_TOKEN"],
+            REGION,
+        )
+        own = session.client("s3", endpoint_url=localstack.endpoint)
+        return own.get_object(Bucket=bucket, Key=key)["Body"].read()
+
+    yield CredentialsHarness(issuer, S3ObjectStore(client, bucket), read)

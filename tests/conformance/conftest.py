@@ -15,6 +15,7 @@ import pytest
 from tests.conformance import aws_adapters
 from tests.conformance.harness import (
     ClockHarness,
+    CredentialsHarness,
     ObjectStoreHarness,
     QueueHarness,
     SecretStoreHarness,
@@ -25,6 +26,7 @@ from tests.manual_clock import ManualClock
 from tests.postgres_server import PostgresServer
 from trace_core.adapters.lite.file_objects import FileObjectStore
 from trace_core.adapters.lite.file_secrets import FileSecretStore
+from trace_core.adapters.lite.folder_credentials import FolderCredentialIssuer
 from trace_core.adapters.lite.key_file import KeyFileSigner
 from trace_core.adapters.lite.notify import NotifyListener, NotifyWaker
 from trace_core.adapters.lite.pgqueue import PgQueue
@@ -32,6 +34,7 @@ from trace_core.adapters.lite.system_clock import SystemClock
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.ids import Ids
 from trace_core.ports.clock import Clock
+from trace_core.ports.credential_issuer import Credentials
 from trace_core.ports.waker import Function
 
 Harness = TypeVar("Harness")
@@ -94,6 +97,16 @@ def _key_file(request: pytest.FixtureRequest) -> Iterator[TokenSignerHarness]:
     yield TokenSignerHarness(signer, lambda: KeyFileSigner(path), signer.rotate)
 
 
+def _folder_credentials(request: pytest.FixtureRequest) -> Iterator[CredentialsHarness]:
+    root: Path = request.getfixturevalue("tmp_path") / "objects"
+
+    def read(found: Credentials, key: str) -> bytes:
+        return Path(unquote(urlsplit(found.root).path), key).read_bytes()
+
+    issuer = FolderCredentialIssuer(root, SystemClock())
+    yield CredentialsHarness(issuer, FileObjectStore(root), read)
+
+
 def _system_clock(_request: pytest.FixtureRequest) -> Iterator[ClockHarness]:
     yield ClockHarness(SystemClock(), _sleep)
 
@@ -146,7 +159,11 @@ TOKEN_SIGNERS: dict[str, Adapter[TokenSignerHarness]] = {
     "kms": aws_adapters.kms,
 }
 CLOCKS: dict[str, Adapter[ClockHarness]] = {"system": _system_clock, "manual": _manual_clock}
-WAKERS: dict[str, Adapter[WakerHarness]] = {"notify": _notify}
+WAKERS: dict[str, Adapter[WakerHarness]] = {"notify": _notify, "lambda": aws_adapters.waker}
+CREDENTIAL_ISSUERS: dict[str, Adapter[CredentialsHarness]] = {
+    "folder": _folder_credentials,
+    "sts": aws_adapters.credentials,
+}
 
 
 @pytest.fixture(params=QUEUES)
@@ -177,3 +194,8 @@ def clocks(request: pytest.FixtureRequest) -> Iterator[ClockHarness]:
 @pytest.fixture(params=WAKERS)
 def wakers(request: pytest.FixtureRequest) -> Iterator[WakerHarness]:
     yield from WAKERS[request.param](request)
+
+
+@pytest.fixture(params=CREDENTIAL_ISSUERS)
+def issuers(request: pytest.FixtureRequest) -> Iterator[CredentialsHarness]:
+    yield from CREDENTIAL_ISSUERS[request.param](request)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from trace_core.ports.clock import Clock
+from trace_core.ports.credential_issuer import CredentialIssuer, Credentials
 from trace_core.ports.object_store import ObjectStore
 from trace_core.ports.queue import Message, Queue, QueueDepth
 from trace_core.ports.secret_store import SecretStore
@@ -82,6 +83,15 @@ class TokenSignerHarness:
     signer: TokenSigner
     another: Callable[[], TokenSigner]
     rotate: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class CredentialsHarness:
+    issuer: CredentialIssuer
+    store: ObjectStore
+    """The platform's own view of the objects."""
+    read: Callable[[Credentials, str], bytes]
+    """Reads an object with nothing but those credentials."""
 
 
 @dataclass(frozen=True)

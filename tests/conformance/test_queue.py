@@ -58,17 +58,6 @@ def test_sending_nothing_is_allowed(queues: QueueHarness) -> None:
     assert queues.receive() == []
 
 
-def test_a_queue_comes_into_being_with_its_first_message(queues: QueueHarness) -> None:
-    new = f"{queues.name}-new"
-    assert queues.queue.receive(new, limit=1, visibility=LONG, wait=NO_WAIT) == []
-    assert queues.queue.depth(new) == QueueDepth(visible=0, in_flight=0, dead=0)
-    assert queues.queue.redrive(new, limit=10) == 0
-    queues.queue.send(new, [{"number": 1}])
-    assert queues.becomes(
-        lambda: bool(queues.queue.receive(new, limit=1, visibility=LONG, wait=NO_WAIT))
-    )
-
-
 def test_queues_do_not_see_each_others_messages(queues: QueueHarness) -> None:
     send_numbers(queues, 1)
     other = queues.other_name

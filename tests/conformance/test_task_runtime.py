@@ -5,13 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from tests.conformance.recorder import recording
+from tests.fault_proxy import FaultProxy
+from tests.localstack_server import LocalStack
+from trace_core.adapters.aws.calls import CONFIG
+from trace_core.adapters.aws.lambda_functions import LambdaRuntime, read_payload
+from trace_core.adapters.aws.s3 import S3ObjectStore
 from trace_core.adapters.lite.processes import ProcessRuntime
 from trace_core.kernel.errors import Unavailable
 from trace_core.ports.task_runtime import TaskRuntime
@@ -42,7 +48,7 @@ class RuntimeHarness:
 
 
 @contextmanager
-def _processes() -> Iterator[RuntimeHarness]:
+def _processes(_request: pytest.FixtureRequest | None = None) -> Iterator[RuntimeHarness]:
     arrived: list[Mapping[str, Any]] = []
     gate = threading.Event()
     gate.set()
@@ -70,12 +76,34 @@ def _processes() -> Iterator[RuntimeHarness]:
         runtime.close()
 
 
-RUNTIMES = {"processes": _processes}
+@contextmanager
+def _lambda_functions(request: pytest.FixtureRequest) -> Iterator[RuntimeHarness]:
+    localstack: LocalStack = request.getfixturevalue("localstack")
+    bucket = localstack.name("bucket")
+    s3 = localstack.session.client("s3", config=CONFIG)
+    s3.create_bucket(Bucket=bucket)
+    objects = S3ObjectStore(s3, bucket)
+    proxy = FaultProxy(localstack.endpoint)
+    client = localstack.session.client("lambda", config=CONFIG, endpoint_url=proxy.endpoint)
+    with recording(localstack) as recorder, ExitStack() as stack:
+        yield RuntimeHarness(
+            runtime=LambdaRuntime(client, recorder.deploy("runs"), objects),
+            # As the runner does it: the payload of a call may lie in the object store.
+            arrived=lambda: [read_payload(event, objects) for event in recorder.calls("runs")],
+            hold=recorder.hold,
+            release=recorder.release,
+            make_unavailable=lambda: stack.enter_context(proxy.outage()),
+            patience=20.0,
+        )
+    proxy.close()
+
+
+RUNTIMES = {"processes": _processes, "lambda": _lambda_functions}
 
 
 @pytest.fixture(params=RUNTIMES)
 def runtimes(request: pytest.FixtureRequest) -> Iterator[RuntimeHarness]:
-    with RUNTIMES[request.param]() as harness:
+    with RUNTIMES[request.param](request) as harness:
         yield harness
 
 
@@ -105,6 +133,14 @@ def test_a_payload_arrives_whole_and_exactly_as_it_was_sent(runtimes: RuntimeHar
     payload = make_payload(config=config)
     runtimes.runtime.start(payload)
     assert runtimes.runs_of(payload, 1) == [payload]
+
+
+def test_a_payload_over_256_kb_arrives_whole(runtimes: RuntimeHarness) -> None:
+    payload = make_payload(config={"long": "x" * 400_000})
+    runtimes.runtime.start(payload)
+    assert runtimes.runs_of(payload, 1) == [payload]
+    runtimes.runtime.start(payload)
+    assert runtimes.runs_of(payload, 2) == [payload, payload], "a repeat finds its object there"
 
 
 def test_a_payload_is_taken_as_it_was_at_the_start(runtimes: RuntimeHarness) -> None:

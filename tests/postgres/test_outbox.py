@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.factories import World
-from trace_core.kernel.errors import Unavailable
+from trace_core.kernel.errors import Denied, Unavailable
 from trace_core.kernel.ids import OrgId
 from trace_core.outbox.admin import OutboxStatus
 from trace_core.outbox.store import OutboxRow
@@ -63,6 +63,14 @@ def test_a_row_is_given_up_after_its_last_try_and_the_sweep_wakes_the_work(chain
     assert chain.dispatcher.run_once().swept == 1
     assert relay.run_once().sent == 1
     assert len(chain.claim(1)) == 1
+
+
+def test_a_row_whose_send_was_denied_is_given_up_at_once(chain: World) -> None:
+    def denied(_org_id: OrgId, _rows: Sequence[OutboxRow]) -> None:
+        raise Denied
+
+    assert chain.relay(worker=denied).run_once().failed == 1
+    assert chain.views.backlog().outbox_failed == 1
 
 
 def test_the_sweep_wakes_nothing_that_is_on_its_way_or_young(chain: World) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from trace_core.kernel import limits
 from trace_core.kernel.crash_points import CrashPoints, no_crash_points
-from trace_core.kernel.errors import Busy, TraceError
+from trace_core.kernel.errors import Busy, Denied, TraceError
 from trace_core.kernel.ids import OrgId
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.clock import Clock
@@ -75,7 +75,9 @@ class Relay:
                 # One target that fails must not keep the others waiting.
                 reason = error.code if isinstance(error, TraceError) else type(error).__name__
                 logger.warning("outbox rows for %s postponed: %s", target, reason)
-                given_up = self._outbox.postpone(group, reason, self._clock.now())
+                given_up = self._outbox.postpone(
+                    group, reason, self._clock.now(), hopeless=isinstance(error, Denied)
+                )
                 failed += given_up
                 postponed += len(group) - given_up
                 continue

@@ -52,9 +52,14 @@ class Outbox:
             },
         )
 
-    def postpone(self, rows: Sequence[OutboxRow], error: str, now: datetime) -> int:
-        """Back off; after the last try the row is Failed. Answers how many were given up."""
-        given_up = [row.attempts >= limits.OUTBOX_MAX_ATTEMPTS for row in rows]
+    def postpone(
+        self, rows: Sequence[OutboxRow], error: str, now: datetime, *, hopeless: bool = False
+    ) -> int:
+        """Back off; after the last try the row is Failed, and at once when trying is hopeless.
+
+        Answers how many were given up.
+        """
+        given_up = [hopeless or row.attempts >= limits.OUTBOX_MAX_ATTEMPTS for row in rows]
         self._state.write(
             "outbox_postpone",
             SQL["postpone"],

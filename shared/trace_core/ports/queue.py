@@ -44,7 +44,8 @@ class QueueDepth:
 class Queue(Protocol):
     """At-least-once messages with a visibility timeout and a dead-letter queue.
 
-    A queue comes into being with its first message. Until then it is empty to whoever asks.
+    On AWS an org's queues come from the stack, which knows the orgs of its environment; a queue
+    that nobody made is `Denied`. On one machine there is nothing to make.
     """
 
     def send(self, queue: str, bodies: Sequence[Mapping[str, Any]]) -> None:

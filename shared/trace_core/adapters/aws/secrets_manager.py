@@ -1,4 +1,4 @@
-"""Secrets in Secrets Manager: one secret for each org, namespace and name."""
+"""Secrets in Secrets Manager: `<prefix>/<namespace>/<org id>/<name>`; a role gets a namespace."""
 
 from __future__ import annotations
 
@@ -99,4 +99,4 @@ class SecretsManagerStore:
                     raise
 
     def _id(self, org_id: OrgId, namespace: Namespace, name: str) -> str:
-        return f"{self._prefix}/{org_id}/{Namespace(namespace).value}/{name}"
+        return f"{self._prefix}/{Namespace(namespace).value}/{org_id}/{name}"

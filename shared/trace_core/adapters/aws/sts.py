@@ -50,7 +50,7 @@ class StsCredentialIssuer:
         with calling(_SERVICE):
             answer = self._client.assume_role(
                 RoleArn=self._role_arn,
-                RoleSessionName=_NOT_IN_A_NAME.sub("-", name)[:64],
+                RoleSessionName=_NOT_IN_A_NAME.sub("-", f"trace-{name}")[:64],
                 Policy=policy,
                 DurationSeconds=seconds,
             )
