@@ -12,8 +12,8 @@ from trace_core.kernel.errors import (
     StaleAttempt,
     TaskCanceled,
 )
-from trace_core.tasks.complete import ForeignLocation
 from trace_core.tasks.events import ForeignOutput
+from trace_core.tasks.results import ForeignLocation
 
 
 def test_a_completion_with_events_makes_the_next_tasks(chain: World) -> None:

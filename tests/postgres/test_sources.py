@@ -13,7 +13,7 @@ from trace_core.dag.model import Runtime
 from trace_core.kernel.errors import Invalid, NotFound, OutcomeDiffers, StaleAttempt
 from trace_core.kernel.limits import YIELDS_KEPT
 from trace_core.tasks.claim import Claimed
-from trace_core.tasks.complete import StateMoved
+from trace_core.tasks.results import StateMoved
 
 CONTROL = """
 version: 1

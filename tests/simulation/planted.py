@@ -18,7 +18,7 @@ from trace_core.database.sql import Statements
 from trace_core.database.state import StateDatabase
 from trace_core.outbox.store import SQL as OUTBOX
 from trace_core.outbox.store import Outbox, OutboxRow
-from trace_core.tasks import complete, reaper
+from trace_core.tasks import complete, reaper, results
 from trace_core.tasks.model import Outcome
 from trace_core.tasks.statements import SQL as TASKS
 
@@ -181,7 +181,7 @@ BUGS = (
     Bug("cancel_extends_lease", "a canceled task lives on by its heartbeats", _edit(
         TASKS, ("heartbeat",), ("AND canceled_at IS NULL", ""))),
     Bug("yield_loses_state", "a slice that yields does not keep its state", _patch(
-        complete, "put_state", lambda _put: lambda *_arguments: None)),
+        results, "put_state", lambda _put: lambda *_arguments: None)),
     Bug("outbox_finished_before_send", "an outbox row is done before it is sent", _patch(
         Outbox, "take_due", _finish_first)),
     Bug("metering_overshoot", "counters are read without a lock", _edit(

@@ -32,8 +32,9 @@ from trace_core.operators.api import (
 from trace_core.ports.clock import Clock
 from trace_core.tasks.api import Completion, EventIn, StateEntry
 from trace_core.tasks.claim import Claimed, Claims
-from trace_core.tasks.complete import Completions, put_state
+from trace_core.tasks.complete import Completions
 from trace_core.tasks.payload import JobInfo, Payloads
+from trace_core.tasks.results import put_state
 from trace_core.tasks.statements import SQL
 
 logger = logging.getLogger(__name__)

@@ -7,8 +7,6 @@ one by one in a short transaction.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,32 +16,19 @@ from trace_core.database.arrays import Bigints, Uuids
 from trace_core.database.state import Params, Row, StateDatabase, Transaction
 from trace_core.kernel import limits
 from trace_core.kernel.backoff import Jitter
-from trace_core.kernel.errors import (
-    Conflict,
-    Invalid,
-    NotFound,
-    OutcomeDiffers,
-    StaleAttempt,
-    TaskCanceled,
-    TraceError,
-)
-from trace_core.kernel.ids import Ids, OrgId, TaskId, uuid_of
+from trace_core.kernel.errors import Conflict, Invalid, NotFound, TaskCanceled, TraceError
+from trace_core.kernel.ids import Ids, OrgId, TaskId
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
 from trace_core.tasks.api import Completion
 from trace_core.tasks.attempt_ends import LeaseEnd, end_leases
-from trace_core.tasks.events import RUNTIMES, ForeignOutput, event_params
-from trace_core.tasks.model import (
-    NEVER,
-    AttemptRules,
-    Outcome,
-    end_attempt,
-    is_own_location,
-    staging_prefix,
-)
+from trace_core.tasks.events import RUNTIMES, event_params
+from trace_core.tasks.late import LateReports
+from trace_core.tasks.model import NEVER, AttemptRules, Outcome, end_attempt
+from trace_core.tasks.results import Results, body_digest
 from trace_core.tasks.schedule import next_tick
 from trace_core.tasks.statements import SQL
-from trace_core.tasks.yields import is_repeated_yield, keep_yield
+from trace_core.tasks.yields import keep_yield
 
 Write = Callable[[str, str, Params], list[Row]]
 
@@ -54,33 +39,6 @@ class CompletionResult:
     status: str | None
     """What the report came to; None when it was refused."""
     error: TraceError | None = None
-
-
-class ForeignLocation(Invalid):
-    """An output lies outside the prefix that this attempt may write."""
-
-    code = "ForeignLocation"
-
-
-class StateMoved(Conflict):
-    """The operator state was changed by another task; run again with what it is now."""
-
-    code = "StateMoved"
-
-
-def body_digest(c: Completion) -> UUID:
-    """The same for the same body, whatever the order of its fields on the wire."""
-    if c.outputs or c.state or c.triggers_taken or c.status != "Completed":
-        body = c.model_dump_json().encode()
-    else:
-        # The common case by hand: it says the same at a third of the cost.
-        events = ";".join(
-            f"{e.dataset_uuid.int:x},{e.dataset_version.int:x},{e.scope_key},{e.start},{e.end},"
-            f"{e.revision}"
-            for e in c.events
-        )
-        body = f"{c.resume_after_seconds}|{c.error_code!r}|{c.error_message!r}|{events}".encode()
-    return uuid_of(int.from_bytes(hashlib.blake2b(body, digest_size=16).digest(), "big"))
 
 
 class Completions:
@@ -99,6 +57,8 @@ class Completions:
         self._waker = waker
         self._jitter = jitter
         self._timings = timings
+        self._results = Results(ids)
+        self._late = LateReports(clock, ids, self._results)
 
     def complete(self, org_id: OrgId, completions: Sequence[Completion]) -> list[CompletionResult]:
         """Each report stands for itself: one that is refused does not hold back the others."""
@@ -189,7 +149,7 @@ class Completions:
             and (lease.attempt, lease.lease_token) == (c.attempt, c.lease_token)
         ):
             return self._end_running(tx, org_id, c, lease)
-        return self._late_or_repeated(tx, org_id, c)
+        return self._late.report(tx, org_id, c)
 
     def _end_running(
         self, tx: Transaction, org_id: OrgId, c: Completion, lease: Row
@@ -208,7 +168,7 @@ class Completions:
             return "Failed", self._fail(tx, org_id, c, lease, now)
         if (c.status == "Yielded") != is_source:
             raise Invalid("A source yields, every other task completes.", task_id=str(c.task_id))
-        woke = self._write_results(tx, org_id, c, lease.job_id, lease.lease_sequence, now)
+        woke = self._results.write(tx, org_id, c, lease.job_id, lease.lease_sequence, now)
         if c.status == "Completed":
             end = self._end(lease, Outcome.COMPLETED, None, digest)
         else:
@@ -269,157 +229,7 @@ class Completions:
             keeps_capacity=lease.source_kind == "always_on", body_digest=digest,
         )  # fmt: skip
 
-    def _write_results(
-        self,
-        tx: Transaction,
-        org_id: OrgId,
-        c: Completion,
-        job_id: UUID,
-        lease_sequence: int,
-        now: datetime,
-    ) -> bool:
-        """Outputs, state and events of a fence that the caller has verified and holds."""
-        if c.outputs:
-            self._add_outputs(tx, org_id, c, job_id, lease_sequence)
-        if c.state:
-            put_state(tx, job_id, [(e.key, e.revision, e.value) for e in c.state], now)
-        if not c.events:
-            return False
-        row = tx.one(
-            SQL["accept_verified"],
-            {
-                **event_params(c.events, self._ids),
-                "org_id": org_id,
-                "task_id": c.task_id,
-                "job_id": job_id,
-                "attempt": c.attempt,
-                "now": now,
-                "outbox_ids": self._ids.many(RUNTIMES),
-                "wake_fanout": limits.WAKE_FANOUT,
-            },
-        )
-        if row is None or row.refused:
-            raise ForeignOutput(task_id=str(c.task_id))
-        return bool(row.woken)
-
-    @staticmethod
-    def _add_outputs(
-        tx: Transaction, org_id: OrgId, c: Completion, job_id: UUID, lease_sequence: int
-    ) -> None:
-        produced = {
-            (row.output_index, row.dataset_uuid, row.dataset_version)
-            for row in tx.all(SQL["outputs_of_job"], {"job_id": job_id})
-        }
-        for output in c.outputs:
-            identity = (output.output_index, output.dataset_uuid, output.dataset_version)
-            if identity not in produced:
-                raise ForeignOutput(task_id=str(c.task_id), output_index=output.output_index)
-            prefix = staging_prefix(
-                org_id, output.dataset_uuid, output.dataset_version, c.task_id, c.attempt,
-                lease_sequence, output.output_index,
-            )  # fmt: skip
-            if not is_own_location(output.location, prefix, output.dataset_uuid):
-                raise ForeignLocation(task_id=str(c.task_id), output_index=output.output_index)
-        tx.run(
-            SQL["add_outputs"],
-            {
-                "task_id": c.task_id,
-                "attempt": c.attempt,
-                "lease_sequence": lease_sequence,
-                "output_indexes": [output.output_index for output in c.outputs],
-                "scopes": [output.scope.key for output in c.outputs],
-                "versions": [output.dataset_version for output in c.outputs],
-                "locations": [output.location for output in c.outputs],
-                "row_counts": [output.row_count for output in c.outputs],
-            },
-        )
-
-    def _late_or_repeated(self, tx: Transaction, org_id: OrgId, c: Completion) -> tuple[str, bool]:
-        params = {
-            "org_id": org_id,
-            "task_id": c.task_id,
-            "attempt": c.attempt,
-            "lease_token": c.lease_token,
-            "digest": body_digest(c),
-            "now": self._clock.now(),
-            "error_code": c.error_code,
-            "error_message": (c.error_message or "")[-limits.ERROR_MESSAGE_MAX :] or None,
-            "release_outbox_ids": self._ids.many(RUNTIMES),
-            "wake_fanout": limits.WAKE_FANOUT,
-        }
-        task = tx.one(SQL["task_of_org"], params)
-        if task is None:
-            raise NotFound(task_id=str(c.task_id))
-        params |= {"job_id": task.job_id, "priority": task.priority}
-        ended = tx.one(SQL["attempt_of_fence"], params)
-        if ended is None or ended.lease_token != c.lease_token:
-            if is_repeated_yield(tx, c.fence, body_digest(c)):
-                return "Yielded", False
-            raise StaleAttempt(task_id=str(c.task_id))
-        if ended.body_digest == params["digest"]:
-            return ended.outcome, False
-        if ended.outcome == Outcome.CANCELED:
-            if c.status == "Canceled":
-                return "Canceled", False
-            raise TaskCanceled(task_id=str(c.task_id))
-        if task.of_source and c.status != "Failed":
-            # A slice that was given up leaves its work to the next one, which begins anew.
-            raise StaleAttempt(task_id=str(c.task_id))
-        if ended.body_digest is not None or c.status not in ("Completed", "Failed"):
-            raise OutcomeDiffers(task_id=str(c.task_id), outcome=ended.outcome)
-        if c.status == "Failed":
-            waiting = tx.one(SQL["waiting_fence"], params)
-            kept = waiting.lease_token == c.lease_token if waiting is not None else False
-            if not (ended.final or kept or tx.one(SQL["fenced_lease"], params)):
-                raise StaleAttempt(task_id=str(c.task_id))
-            tx.run(SQL["note_late_failure"], params)
-            return ended.outcome, False
-        return self._complete_late(tx, org_id, c, params, was_final=ended.final, ended=ended)
-
-    def _complete_late(
-        self,
-        tx: Transaction,
-        org_id: OrgId,
-        c: Completion,
-        params: dict[str, object],
-        *,
-        was_final: bool,
-        ended: Row,
-    ) -> tuple[str, bool]:
-        taken = tx.all(SQL["take_back"], params)
-        waited = any(row.task_id is not None for row in taken)
-        if not was_final and not waited and not tx.all(SQL["reopen_lapsed"], params):
-            # A newer attempt has started: it is the one that counts.
-            raise StaleAttempt(task_id=str(c.task_id))
-        if not tx.all(SQL["complete_late"], params):
-            raise StaleAttempt(task_id=str(c.task_id))
-        woke = self._write_results(
-            tx, org_id, c, ended.job_id, ended.lease_sequence, self._clock.now()
-        )
-        return "Completed", woke or any(row.woke for row in taken)
-
 
 def is_plain(completion: Completion) -> bool:
     """What the set-based statement can do: a success with nothing but events."""
     return completion.status == "Completed" and not (completion.outputs or completion.state)
-
-
-def put_state(
-    tx: Transaction, job_id: UUID, entries: Sequence[tuple[str, int, object]], now: datetime
-) -> None:
-    """Compare and set each key, or raise `StateMoved` with nothing written."""
-    values = [json.dumps(value, separators=(",", ":")) for _, _, value in entries]
-    if sum(map(len, values)) > limits.OPERATOR_STATE_MAX:
-        raise Invalid("The operator state of one task is over 1 MiB.")
-    written = tx.all(
-        SQL["put_state"],
-        {
-            "job_id": job_id,
-            "keys": [key for key, _, _ in entries],
-            "revisions": [revision for _, revision, _ in entries],
-            "values": values,
-            "now": now,
-        },
-    )
-    if len(written) != len(entries):
-        raise StateMoved(job_id=str(job_id))
