@@ -29,6 +29,7 @@ from trace_core.tasks.events import EventAcceptance
 from trace_core.tasks.invoke import invoke_ready
 from trace_core.tasks.leases import Leases
 from trace_core.tasks.model import Fence
+from trace_core.tasks.names import TaskNames
 from trace_core.tasks.payload import Payloads, TokenRequest
 from trace_core.tasks.quotas import Quotas
 from trace_core.tasks.reaper import Reaper
@@ -105,6 +106,10 @@ class App(Parts):
     @property
     def views(self) -> Views:
         return self._part("views", lambda: Views(self.state, self.clock))
+
+    @property
+    def task_names(self) -> TaskNames:
+        return self._part("task_names", lambda: TaskNames(self.state))
 
     @property
     def deploys(self) -> Deploys:
