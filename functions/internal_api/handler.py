@@ -43,6 +43,12 @@ def fetch(call: Call) -> object:
     return call.app.payloads.fetch(call.principal.org_id, task_id)
 
 
+@api.route("GET", "/internal/wake-ups")
+def wake_ups(call: Call) -> object:
+    query = call.query(task_calls.WakeUpsQuery)
+    return task_calls.wake_ups(call.app.arrivals, call.principal.org_id, query)
+
+
 @api.route("POST", "/internal/heartbeat")
 def heartbeat(call: Call) -> object:
     request = call.parse(HeartbeatRequest)

@@ -147,7 +147,8 @@ CALLS: dict[tuple[str, str], tuple[str, Callable[[Scene], tuple[int, Any]]]] = {
     ("POST", "/v1/tasks/<task_id>/retry"): (FOLLOW, _user("POST", "/retry")),
 }
 NOT_ABOUT_A_TASK = {
-    "/internal/jwks/task", "/v1/status", "/v1/dags", "/v1/dags/<dag>/pause", "/v1/tasks",
+    "/internal/jwks/task", "/internal/wake-ups", "/v1/status", "/v1/dags", "/v1/tasks",
+    "/v1/dags/<dag>/pause",
     "/v1/dags/<dag>/resume", "/v1/dags/<dag>/jobs/<job>/trigger", "/v1/outbox", "/v1/outbox/reset",
     "/v1/queues", "/v1/queues/<runtime>/redrive", "/v1/quotas", "/v1/quotas/clear",
 }  # fmt: skip

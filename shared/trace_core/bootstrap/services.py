@@ -125,7 +125,9 @@ class App(Parts):
     def _build_authenticator(self) -> Authenticator:
         return Authenticator(
             {
-                Kind.WORKER: RememberedWorkers(self.orgs.org_of_worker_token),
+                Kind.WORKER: RememberedWorkers(
+                    self.orgs.org_of_worker_token, self.timings.worker_token_memory
+                ),
                 Kind.TASK: self._task,
                 Kind.USER: self._local_user,
             }
