@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from trace_core import bootstrap
-from trace_core.http import task_calls
+from trace_core.http import log_keys, task_calls
 from trace_core.http.api import Api, Request
 from trace_core.http.routes import Surface
 from trace_core.kernel.ids import TaskId
@@ -14,6 +15,7 @@ from trace_core.tasks.api import (
     CompleteBatch,
     Completion,
     EventsRequest,
+    Fenced,
     HeartbeatRequest,
 )
 from trace_core.telemetry import Telemetry
@@ -25,7 +27,11 @@ Call = Request[bootstrap.App]
 
 @api.route("POST", "/internal/task-claim")
 def claim(call: Call) -> object:
-    answer = task_calls.claim(call.app, call.principal.org_id, call.parse(ClaimRequest))
+    request = call.parse(ClaimRequest)
+    named = [request.task_id] if request.task_id else request.task_ids
+    if named:
+        log_keys.name_tasks(telemetry, call.app.task_names, call.principal.org_id, named)
+    answer = task_calls.claim(call.app, call.principal.org_id, request)
     telemetry.count("TasksClaimed", task_calls.number_claimed(answer))
     return answer
 
@@ -33,29 +39,34 @@ def claim(call: Call) -> object:
 @api.route("GET", "/internal/task-fetch")
 def fetch(call: Call) -> object:
     task_id = TaskId(call.query(task_calls.FetchQuery).task_id)
-    telemetry.keys(task=task_id)
+    log_keys.name_tasks(telemetry, call.app.task_names, call.principal.org_id, [task_id])
     return call.app.payloads.fetch(call.principal.org_id, task_id)
+
+
+@api.route("GET", "/internal/wake-ups")
+def wake_ups(call: Call) -> object:
+    query = call.query(task_calls.WakeUpsQuery)
+    return task_calls.wake_ups(call.app.arrivals, call.principal.org_id, query)
 
 
 @api.route("POST", "/internal/heartbeat")
 def heartbeat(call: Call) -> object:
     request = call.parse(HeartbeatRequest)
-    telemetry.keys(task=request.task_id, attempt=request.attempt)
+    _name(call, [request])
     return task_calls.heartbeat(call.app, call.principal.org_id, request)
 
 
 @api.route("POST", "/internal/events")
 def events(call: Call) -> object:
     request = call.parse(EventsRequest)
-    telemetry.keys(task=request.task_id, attempt=request.attempt)
+    _name(call, [request])
     return task_calls.accept(call.app, call.principal.org_id, request)
 
 
 @api.route("POST", "/internal/task-complete")
 def complete(call: Call) -> object:
     request = call.parse_one_or_many(Completion, CompleteBatch, "completions")
-    if isinstance(request, Completion):
-        telemetry.keys(task=request.task_id, attempt=request.attempt)
+    _name(call, [request] if isinstance(request, Completion) else request.completions)
     answer = task_calls.complete(call.app, call.principal.org_id, request)
     telemetry.count("AttemptsFailed", task_calls.number_failed(answer))
     return answer
@@ -64,6 +75,10 @@ def complete(call: Call) -> object:
 @api.route("GET", "/internal/jwks/task")
 def task_keys(call: Call) -> object:
     return call.app.signer.jwks()
+
+
+def _name(call: Call, reports: Sequence[Fenced]) -> None:
+    log_keys.name_reports(telemetry, call.app.task_names, call.principal.org_id, reports)
 
 
 @telemetry.observed

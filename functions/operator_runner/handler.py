@@ -32,9 +32,9 @@ def runner() -> Runner:
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
     job = event["job"]
     logger.append_keys(
-        org_id=event["org_id"],
+        org=event["org_id"],
         job=f"{job['dag_name']}.{job['name']}",
-        task_id=event["task_id"],
+        task=event["task_id"],
         attempt=event["attempt"],
     )
     status = runner().run(event)

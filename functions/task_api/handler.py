@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from trace_core import bootstrap
-from trace_core.http import task_calls
+from trace_core.http import log_keys, task_calls
 from trace_core.http.api import Api, Request
 from trace_core.http.routes import Surface
-from trace_core.tasks.api import Completion, EventsRequest, HeartbeatRequest, StartRequest
+from trace_core.tasks.api import Completion, EventsRequest, Fenced, HeartbeatRequest, StartRequest
 from trace_core.telemetry import Telemetry
 
 telemetry = Telemetry("task_api")
@@ -19,7 +19,7 @@ Call = Request[bootstrap.App]
 @api.route("POST", "/v1/task/start")
 def start(call: Call) -> object:
     request = call.parse(StartRequest)
-    telemetry.keys(task=request.task_id)
+    log_keys.name_start(telemetry, call.app.task_names, request)
     return task_calls.start(call.app, request)
 
 
@@ -27,7 +27,7 @@ def start(call: Call) -> object:
 def heartbeat(call: Call) -> object:
     request = call.parse(HeartbeatRequest)
     task_calls.require_own_task(call.principal, request)
-    telemetry.keys(task=request.task_id, attempt=request.attempt)
+    _name(call, request)
     return task_calls.heartbeat(call.app, call.principal.org_id, request)
 
 
@@ -35,7 +35,7 @@ def heartbeat(call: Call) -> object:
 def events(call: Call) -> object:
     request = call.parse(EventsRequest)
     task_calls.require_own_task(call.principal, request)
-    telemetry.keys(task=request.task_id, attempt=request.attempt)
+    _name(call, request)
     return task_calls.accept(call.app, call.principal.org_id, request)
 
 
@@ -43,10 +43,14 @@ def events(call: Call) -> object:
 def complete(call: Call) -> object:
     request = call.parse(Completion)
     task_calls.require_own_task(call.principal, request)
-    telemetry.keys(task=request.task_id, attempt=request.attempt)
+    _name(call, request)
     answer = task_calls.complete(call.app, call.principal.org_id, request)
     telemetry.count("AttemptsFailed", task_calls.number_failed(answer))
     return answer
+
+
+def _name(call: Call, request: Fenced) -> None:
+    log_keys.name_reports(telemetry, call.app.task_names, call.principal.org_id, [request])
 
 
 @telemetry.observed

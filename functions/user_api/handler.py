@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trace_core import bootstrap
-from trace_core.http import user_calls
+from trace_core.http import log_keys, user_calls
 from trace_core.http.answers import Answer
 from trace_core.http.api import Api, Request
 from trace_core.http.routes import Surface
@@ -49,7 +49,7 @@ def resume(call: Call) -> object:
 @api.route("POST", "/v1/dags/<dag>/jobs/<job>/trigger")
 def trigger(call: Call) -> object:
     who, dag, job = call.principal, call.path["dag"], call.path["job"]
-    telemetry.keys(job=job)
+    telemetry.keys(job=f"{dag}.{job}")
     request = call.parse(user_calls.TriggerRequest).request
     number = call.app.deploys.trigger(who.org_id, dag, job, request, who.user_id)
     return Answer(202, {"dag": dag, "job": job, "number": number})
@@ -134,7 +134,7 @@ def clear_quota(call: Call) -> object:
 
 def _task_id(call: Call) -> TaskId:
     task_id = user_calls.task_id(call.path["task_id"])
-    telemetry.keys(task=task_id)
+    log_keys.name_tasks(telemetry, call.app.task_names, call.principal.org_id, [task_id])
     return task_id
 
 

@@ -27,7 +27,7 @@ from trace_core.ports.waker import Function
 from trace_core.settings import Settings
 from trace_core.worker.client import HttpClient, WorkerApi
 from trace_core.worker.logs import AttemptLogs
-from trace_core.worker.wake_ups import QueueWakeUps, WakeUps
+from trace_core.worker.wake_ups import QueueWakeUps, RemoteWakeUps, WakeUps
 from trace_core.worker.wrapper import Wrapper, WrapperSettings
 
 logger = logging.getLogger(__name__)
@@ -108,6 +108,7 @@ class Platform:
             self._start_worker(worker_token)
 
     def _stop_servers(self) -> None:
+        self.app.end_waits()
         for server in self.servers:
             server.stop()
 
@@ -136,7 +137,7 @@ class Platform:
         # The token is one of the local user's org, and so are the hints that it can follow.
         queue = wake_queue(Runtime.WORKER, self.app.local_user.org_id)
         wake_ups = QueueWakeUps(self.app.queue, queue)
-        worker = Worker(self.app, token, wake_ups, self._choices)
+        worker = Worker(self.app, token, self._choices, wake_ups=wake_ups)
         self._stack.callback(worker.stop)
         worker.start()
 
@@ -148,12 +149,14 @@ class Worker:
         self,
         app: App,
         token: str,
-        wake_ups: WakeUps,
         choices: Choices,
         *,
+        wake_ups: WakeUps | None = None,
         poll_seconds: float | None = None,
     ) -> None:
+        """Without wake-ups of its own it lets the internal API wait for it."""
         self._client = HttpClient(app.settings.internal_address, token)
+        api = WorkerApi(self._client)
         self._pool = app.child_pool(choices.children)
         settings = WrapperSettings(
             worker_id=f"{socket.gethostname()[:100]}:{os.getpid()}",
@@ -162,9 +165,9 @@ class Worker:
             stop_grace_seconds=choices.stop_grace_seconds,
         )
         self._wrapper = Wrapper(
-            WorkerApi(self._client),
+            api,
             self._pool,
-            wake_ups=wake_ups,
+            wake_ups=wake_ups or RemoteWakeUps(api),
             secrets=app.secrets,
             logs=AttemptLogs(app.objects),
             clock=app.clock,

@@ -11,13 +11,12 @@ from trace_cli.output import say
 from trace_core.bootstrap import App
 from trace_core.kernel.errors import Invalid
 from trace_core.settings import Settings
-from trace_core.worker.wake_ups import NoWakeUps
 
 
 def worker(
     children: Annotated[int, typer.Option(min=1, max=64, help="Worker processes.")] = 2,
     poll_seconds: Annotated[
-        float, typer.Option(min=0.05, max=60, help="How often to ask for work.")
+        float, typer.Option(min=0.05, max=60, help="How often to ask for work without a wake-up.")
     ] = 1.0,
 ) -> None:
     """Run tasks for the internal API at TRACE_INTERNAL_URL, until interrupted."""
@@ -33,9 +32,8 @@ def worker(
     if token is None:
         raise Invalid("No worker token: set TRACE_WORKER_TOKEN, or start `trace dev` here first.")
     with until_interrupted() as stop:
-        wrapper = Worker(
-            app, token, NoWakeUps(), Choices(children=children), poll_seconds=poll_seconds
-        )
+        choices = Choices(children=children)
+        wrapper = Worker(app, token, choices, poll_seconds=poll_seconds)
         wrapper.start()
         say(f"Working for {settings.internal_address} with {children} processes.")
         try:

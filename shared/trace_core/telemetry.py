@@ -19,11 +19,12 @@ from typing import Any, TextIO, cast
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
-from trace_core.kernel.errors import TraceError
+from trace_core.kernel.errors import TraceError, Unavailable
 from trace_core.tasks.views import BacklogMetrics
 
 NAMESPACE = "Trace"
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
+Finder = Callable[[], Mapping[str, object]]
 
 
 class _Output(io.TextIOBase):
@@ -61,6 +62,7 @@ class Telemetry:
         self._service = service
         self._logger = Logger(service=service, stream=cast(TextIO, _output))
         self._metrics: ContextVar[EphemeralMetrics | None] = ContextVar(service, default=None)
+        self._finders: ContextVar[tuple[Finder, ...]] = ContextVar(f"{service}_keys", default=())
 
     def observed(self, handler: Handler) -> Handler:
         """Log what an invocation raises, and publish the metrics that it gathered."""
@@ -69,6 +71,7 @@ class Telemetry:
         def run(event: dict[str, Any], context: Any) -> dict[str, Any]:
             metrics = EphemeralMetrics(namespace=NAMESPACE, service=self._service)
             token = self._metrics.set(metrics)
+            finders = self._finders.set(())
             self._logger.thread_safe_clear_keys()
             self.keys(request=getattr(context, "aws_request_id", None))
             try:
@@ -79,6 +82,7 @@ class Telemetry:
                 raise
             finally:
                 self._metrics.reset(token)
+                self._finders.reset(finders)
                 self._logger.thread_safe_clear_keys()
                 if metrics.metric_set and _output.metrics:
                     _output.write(json.dumps(metrics.serialize_metric_set()) + "\n")
@@ -87,14 +91,38 @@ class Telemetry:
 
     def keys(self, **keys: object) -> None:
         """Name what the invocation works on, in every line that follows."""
-        named = {name: str(value) for name, value in keys.items() if value is not None}
+        named = {
+            name: value if isinstance(value, list) else str(value)
+            for name, value in keys.items()
+            if value is not None
+        }
         self._logger.thread_safe_append_keys(**named)
 
+    def when_logged(self, find: Finder) -> None:
+        """Keys that cost something to find: found before the first line, if there is one."""
+        self._finders.set((*self._finders.get(), find))
+
+    def _find_keys(self) -> None:
+        finders = self._finders.get()
+        self._finders.set(())
+        for find in finders:
+            try:
+                self.keys(**find())
+            except Exception as error:
+                # The line itself matters more; it says why it names less.
+                self.keys(keys_missing=type(error).__name__)
+
     def info(self, message: str, **keys: object) -> None:
+        self._find_keys()
         self._logger.info(message, extra=_loggable(keys))
 
     def failure(self, message: str, error: BaseException) -> None:
         """One line for an exception: its kind and where it was raised."""
+        if isinstance(error, Unavailable):
+            # What is away would keep this call waiting once more.
+            self._finders.set(())
+            self.keys(keys_missing=error.code)
+        self._find_keys()
         self._logger.error(message, extra={"error": described(error)})
 
     def count(self, name: str, value: float = 1) -> None:

@@ -264,7 +264,8 @@ def test_a_broken_body_is_refused_cleanly_and_changes_nothing(
 @pytest.mark.parametrize(
     "path", ["/internal/task-fetch?task_id={}", "/v1/tasks?dag={}", "/v1/tasks?limit={}",
              "/v1/tasks?before={}", "/v1/tasks?status={}", "/v1/tasks?{}=1", "/v1/tasks/{}",
-             "/v1/tasks/{}/logs", "/v1/outbox?status={}", "/v1/outbox?after={}"]
+             "/v1/tasks/{}/logs", "/v1/outbox?status={}", "/v1/outbox?after={}",
+             "/internal/wake-ups?seen={}"]
 )  # fmt: skip
 def test_a_broken_query_or_path_is_refused_cleanly(org: Org, log: io.StringIO, path: str) -> None:
     chance = random.Random(path)  # noqa: S311

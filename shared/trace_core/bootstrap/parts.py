@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
+from trace_core.adapters.lite.arrivals import QueueArrivals
 from trace_core.adapters.lite.file_objects import FileObjectStore
 from trace_core.adapters.lite.file_secrets import FileSecretStore
 from trace_core.adapters.lite.home import Home, SharedPostgres
@@ -30,6 +31,7 @@ from trace_core.kernel.backoff import Jitter
 from trace_core.kernel.errors import Invalid, Unavailable
 from trace_core.kernel.ids import Ids
 from trace_core.operators.catalog import load_catalog
+from trace_core.ports.arrivals import Arrivals
 from trace_core.ports.clock import Clock
 from trace_core.ports.object_store import ObjectStore
 from trace_core.ports.queue import Queue
@@ -110,6 +112,10 @@ class Parts:
         return self._part("queue", lambda: PgQueue(self.state, self.clock, self.ids))
 
     @property
+    def arrivals(self) -> Arrivals:
+        return self._part("arrivals", lambda: QueueArrivals(self.state_dsn))
+
+    @property
     def waker(self) -> Waker:
         return self._part("waker", lambda: NotifyWaker(self.state))
 
@@ -174,9 +180,16 @@ class Parts:
         with _reaching_state():
             return schema.status(self.state_dsn)
 
+    def end_waits(self) -> None:
+        """Let requests that wait for arrivals end now, before whoever serves them stops."""
+        with self.lock:
+            if "arrivals" in self.parts and "arrivals" not in self._given:
+                self.parts["arrivals"].close()
+
     def close(self) -> None:
         """Close what was built here, in the order in which nothing is missed."""
         with self.lock:
+            self.end_waits()
             for name in ("task_runtime", "lambda_pool", "task_client", "queue", "state"):
                 if name in self.parts and name not in self._given:
                     self.parts[name].close()

@@ -29,6 +29,7 @@ from trace_core.tasks.events import EventAcceptance
 from trace_core.tasks.invoke import invoke_ready
 from trace_core.tasks.leases import Leases
 from trace_core.tasks.model import Fence
+from trace_core.tasks.names import TaskNames
 from trace_core.tasks.payload import Payloads, TokenRequest
 from trace_core.tasks.quotas import Quotas
 from trace_core.tasks.reaper import Reaper
@@ -107,6 +108,10 @@ class App(Parts):
         return self._part("views", lambda: Views(self.state, self.clock))
 
     @property
+    def task_names(self) -> TaskNames:
+        return self._part("task_names", lambda: TaskNames(self.state))
+
+    @property
     def deploys(self) -> Deploys:
         return self._part("deploys", self._build_deploys)
 
@@ -120,7 +125,9 @@ class App(Parts):
     def _build_authenticator(self) -> Authenticator:
         return Authenticator(
             {
-                Kind.WORKER: RememberedWorkers(self.orgs.org_of_worker_token),
+                Kind.WORKER: RememberedWorkers(
+                    self.orgs.org_of_worker_token, self.timings.worker_token_memory
+                ),
                 Kind.TASK: self._task,
                 Kind.USER: self._local_user,
             }

@@ -163,7 +163,8 @@ class Api(Generic[App]):
         self._telemetry.count("Requests")
         self._telemetry.count("Requests4xx", 400 <= answer.status < 500)
         self._telemetry.count("Requests5xx", answer.status >= 500)
-        self._telemetry.milliseconds("Latency", (time.perf_counter() - started) * 1000)
+        if not declared.waits:
+            self._telemetry.milliseconds("Latency", (time.perf_counter() - started) * 1000)
         return answer
 
     def _call(

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 
 from trace_core.http.principal import Kind, Principal
 from trace_core.kernel.errors import Unauthenticated
@@ -17,8 +18,6 @@ TokenCheck = Callable[[str], Principal]
 
 _BEARER = re.compile(r"[Bb]earer +([A-Za-z0-9._~+/=-]{1,16384})")
 
-REMEMBER_SECONDS = 10.0
-"""How long a revoked worker token may still be let in: each call would else read the database."""
 _REMEMBER_MAX = 10_000
 
 
@@ -44,14 +43,19 @@ def _bearer(headers: Mapping[str, str]) -> str:
 
 
 class RememberedWorkers:
-    """Worker tokens that were found good a moment ago, by their hash."""
+    """Worker tokens that were found good a moment ago, by their hash.
+
+    Each call would else read the database. A revoked token is let in until `memory` is over.
+    """
 
     def __init__(
         self,
         org_of_worker_token: Callable[[str], OrgId],
+        memory: timedelta,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._org_of_worker_token = org_of_worker_token
+        self._memory = memory.total_seconds()
         self._monotonic = monotonic
         self._known: dict[bytes, tuple[OrgId, float]] = {}
         self._lock = threading.Lock()
@@ -62,7 +66,7 @@ class RememberedWorkers:
             known = self._known.get(digest)
         if known is None or known[1] <= now:
             # Only good tokens are remembered, so that guesses cannot fill the memory.
-            known = (self._org_of_worker_token(token), now + REMEMBER_SECONDS)
+            known = (self._org_of_worker_token(token), now + self._memory)
             with self._lock:
                 if len(self._known) >= _REMEMBER_MAX:
                     self._known.clear()

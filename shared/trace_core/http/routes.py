@@ -22,11 +22,14 @@ class Route:
     method: str
     path: str
     kind: Kind
+    waits: bool = False
+    """The caller chooses how long it takes, so its latency says nothing about us."""
 
 
 ROUTES = (
     Route(Surface.INTERNAL, "POST", "/internal/task-claim", Kind.WORKER),
     Route(Surface.INTERNAL, "GET", "/internal/task-fetch", Kind.WORKER),
+    Route(Surface.INTERNAL, "GET", "/internal/wake-ups", Kind.WORKER, waits=True),
     Route(Surface.INTERNAL, "POST", "/internal/heartbeat", Kind.WORKER),
     Route(Surface.INTERNAL, "POST", "/internal/events", Kind.WORKER),
     Route(Surface.INTERNAL, "POST", "/internal/task-complete", Kind.WORKER),

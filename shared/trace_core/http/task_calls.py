@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from datetime import timedelta
+from typing import Annotated, Any, Protocol
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from trace_core.dag.model import Runtime
 from trace_core.http.principal import Principal
+from trace_core.kernel import limits
 from trace_core.kernel.errors import Forbidden
 from trace_core.kernel.ids import OrgId, TaskId
+from trace_core.ports.arrivals import Arrivals
+from trace_core.ports.queue import wake_queue
 from trace_core.tasks.api import (
     ClaimRequest,
     CompleteBatch,
@@ -46,6 +50,25 @@ class FetchQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     task_id: UUID
+
+
+class WakeUpsQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    seen: Annotated[int, Field(ge=0)] | None = None
+    wait_seconds: Annotated[
+        float, Field(ge=0, le=limits.LONG_POLL_MAX.total_seconds(), allow_inf_nan=False)
+    ] = 0
+
+
+def wake_ups(arrivals: Arrivals, org_id: OrgId, query: WakeUpsQuery) -> dict[str, Any]:
+    """A number that changes when there may be work; the caller then claims.
+
+    Nothing is claimed here: a caller that has gone meanwhile would hold leases until they end.
+    """
+    queue = wake_queue(Runtime.WORKER, org_id)
+    wait = timedelta(seconds=query.wait_seconds)
+    return {"seen": arrivals.next(queue, query.seen, wait)}
 
 
 def claim(app: TaskServices, org_id: OrgId, request: ClaimRequest) -> dict[str, Any]:

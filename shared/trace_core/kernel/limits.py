@@ -47,6 +47,8 @@ DAG_JOBS_MAX = 500
 HISTORY_MONTHS_AHEAD = 3
 """Partitions that exist before they are needed; their number is a metric with an alarm."""
 
+WORKER_TOKEN_MEMORY = timedelta(seconds=10)
+"""How long an API lets a worker token in without asking the database, revoked or not."""
 SWEEP_GRACE = timedelta(seconds=60)
 """A wake-up this old without a claim is taken for lost and sent again."""
 
@@ -60,6 +62,7 @@ class Timings:
     backoff_base: timedelta = TASK_BACKOFF_BASE
     backoff_cap: timedelta = TASK_BACKOFF_CAP
     sweep_grace: timedelta = SWEEP_GRACE
+    worker_token_memory: timedelta = WORKER_TOKEN_MEMORY
 
 
 DEFAULT_TIMINGS = Timings()

@@ -86,6 +86,30 @@ SELECT * FROM (
  WHERE t.org_id = %(org_id)s AND t.task_id = %(task_id)s
 ) v
 
+-- name: names_of_tasks
+-- Whose these tasks are, of which job, and at which attempt.
+SELECT t.org_id, t.task_id, d.name || '.' || j.name AS job,
+       coalesce(l.attempt, r.attempt, w.attempt, f.attempt, 0) AS attempt
+  FROM tasks t
+  JOIN jobs j ON j.job_id = t.job_id
+  JOIN dags d ON d.dag_id = j.dag_id
+  LEFT JOIN leases l ON l.task_id = t.task_id
+  LEFT JOIN ready r ON r.job_id = t.job_id AND r.priority = t.priority AND r.task_id = t.task_id
+  LEFT JOIN delayed w ON w.task_id = t.task_id
+  LEFT JOIN LATERAL (
+       SELECT a.attempt FROM attempts a
+        WHERE a.task_id = t.task_id ORDER BY a.attempt DESC LIMIT 1) f ON true
+ WHERE t.org_id = %(org_id)s AND t.task_id = ANY (%(task_ids)b::uuid[])
+
+-- name: name_of_start
+-- The same of the task that a start token belongs to: the attempt that it starts, or has started.
+SELECT l.org_id, l.task_id, d.name || '.' || j.name AS job,
+       l.attempt + CASE WHEN l.started_at IS NULL AND NOT l.continues THEN 1 ELSE 0 END AS attempt
+  FROM leases l
+  JOIN jobs j ON j.job_id = l.job_id
+  JOIN dags d ON d.dag_id = j.dag_id
+ WHERE l.task_id = %(task_id)s AND l.start_token = %(start_token)s
+
 -- name: attempts_of_task
 -- Every attempt that ended.
 SELECT a.attempt, a.outcome, a.final, a.late, a.leased_at, a.started_at, a.ended_at, a.worker_id,

@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from trace_core.kernel import errors
 from trace_core.kernel.backoff import delay
-from trace_core.kernel.errors import Conflict, Rejected, TraceError, Unavailable
+from trace_core.kernel.errors import Conflict, NotFound, Rejected, TraceError, Unavailable
 
 _BACKOFF_BASE = timedelta(milliseconds=100)
 _BACKOFF_CAP = timedelta(seconds=10)
@@ -50,15 +50,24 @@ class HttpClient:
         patience: float = _CALL_PATIENCE,
     ) -> dict[str, Any]:
         """Raises the kernel error that the answer names; `Unavailable` once patience ends."""
+        return self._call("POST", path, json.dumps(body).encode(), token, patience)
+
+    def get(self, path: str, query: Mapping[str, Any]) -> dict[str, Any]:
+        """As `post`, and without patience."""
+        given = {name: value for name, value in query.items() if value is not None}
+        return self._call("GET", f"{path}?{urlencode(given)}", b"", None, 0)
+
+    def _call(
+        self, method: str, path: str, data: bytes, token: str | None, patience: float
+    ) -> dict[str, Any]:
         headers = {"Content-Type": "application/json"}
         if bearer := token or self._token:
             headers["Authorization"] = f"Bearer {bearer}"
-        data = json.dumps(body).encode()
         give_up_at = time.monotonic() + patience
         attempt = 0
         while True:
             try:
-                return self._once(path, data, headers)
+                return self._once(method, path, data, headers)
             except Unavailable:
                 wait = delay(_BACKOFF_BASE, _BACKOFF_CAP, attempt, random.random).total_seconds()
                 if time.monotonic() + wait >= give_up_at:
@@ -72,17 +81,19 @@ class HttpClient:
         for connection in idle:
             connection.close()
 
-    def _once(self, path: str, data: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
+    def _once(
+        self, method: str, path: str, data: bytes, headers: Mapping[str, str]
+    ) -> dict[str, Any]:
         connection, kept = self._take()
         try:
             try:
-                status, text = self._exchange(connection, path, data, headers)
+                status, text = self._exchange(connection, method, path, data, headers)
             except _STALE:
                 # The server may have closed a kept connection; a new one tells for sure.
                 if not kept:
                     raise
                 connection.close()
-                status, text = self._exchange(connection, path, data, headers)
+                status, text = self._exchange(connection, method, path, data, headers)
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise Unavailable(f"{self._host}: {type(error).__name__}: {error}") from error
@@ -96,11 +107,12 @@ class HttpClient:
     def _exchange(
         self,
         connection: http.client.HTTPConnection,
+        method: str,
         path: str,
         data: bytes,
         headers: Mapping[str, str],
     ) -> tuple[int, bytes]:
-        connection.request("POST", self._prefix + path, data, dict(headers))
+        connection.request(method, self._prefix + path, data, dict(headers))
         response = connection.getresponse()
         return response.status, response.read()
 
@@ -160,6 +172,16 @@ class WorkerApi:
         # No patience: the caller's loop asks again, and a lost answer is not claimed twice.
         answer = self._client.post("/internal/task-claim", body, patience=0)
         return [each for each in answer["claims"] if each["status"] == "Claimed"]
+
+    def wake_ups(self, seen: int | None, wait_seconds: float) -> int | None:
+        """A number that changes when there may be work; None where one has to poll for it."""
+        query = {"seen": seen, "wait_seconds": wait_seconds}
+        try:
+            found = self._client.get("/internal/wake-ups", query)["seen"]
+        except NotFound:
+            # An older platform: there is no such route.
+            return None
+        return None if found is None else int(found)
 
     def heartbeat(self, fence: Mapping[str, Any]) -> str:
         return str(self._client.post("/internal/heartbeat", fence, patience=0)["status"])

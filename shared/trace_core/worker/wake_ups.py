@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Protocol
 
 from trace_core.ports.queue import Queue
+from trace_core.worker.client import WorkerApi
 
 _HINTS = 10
 _HINT_VISIBILITY = timedelta(seconds=30)
@@ -40,12 +41,22 @@ class QueueWakeUps:
         self._queue.delete(self._name, receipts)
 
 
-class NoWakeUps:
-    """For a worker that reaches the internal API and nothing else: it polls."""
+class RemoteWakeUps:
+    """For a worker that has HTTP only: the internal API waits for it."""
+
+    def __init__(self, api: WorkerApi) -> None:
+        self._api = api
+        self._seen: int | None = None
 
     def wait(self, timeout: timedelta) -> list[str]:
-        threading.Event().wait(timeout.total_seconds())
-        return []
+        seen = self._api.wake_ups(self._seen, timeout.total_seconds())
+        if seen is None:
+            # Nobody hears there, and the worker polls: as if this had been the wait.
+            time.sleep(timeout.total_seconds())
+            return []
+        # The first answer counts too: what arrived before it was not heard of.
+        woken, self._seen = seen != self._seen, seen
+        return ["heard"] if woken else []
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
-        """Nothing was heard, so nothing is to be acknowledged."""
+        """Nothing was received: the messages themselves are for those who reach the queue."""

@@ -147,9 +147,12 @@ class Wrapper:
                 continue
             try:
                 receipts = self._wake_ups.wait(wait)
-            except Exception:
+            except Exception as error:
                 # Polling goes on without hints.
-                logger.exception("no wake-ups")
+                if isinstance(error, Unavailable):
+                    logger.warning("no wake-ups: %s", error.message)
+                else:
+                    logger.exception("no wake-ups")
                 time.sleep(min(1.0, self._settings.listen_seconds))
                 continue
             if receipts:

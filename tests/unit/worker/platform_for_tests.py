@@ -134,7 +134,7 @@ def serve(platform: Platform, *, keep_alive: bool = True) -> Iterator[str]:
         protocol_version = "HTTP/1.1" if keep_alive else "HTTP/1.0"
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
             outage = platform.outages[self.path].pop(0) if platform.outages[self.path] else None
             if outage == "drop":
                 self.close_connection = True
@@ -154,6 +154,8 @@ def serve(platform: Platform, *, keep_alive: bool = True) -> Iterator[str]:
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
+
+        do_GET = do_POST
 
         def log_message(self, format: str, *args: Any) -> None:
             """Tests read what was called, not a log."""

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
@@ -21,6 +23,7 @@ from trace_core.worker.attempt import Attempt
 from trace_core.worker.client import HttpClient, WorkerApi, error_of
 from trace_core.worker.completions import Report, follow_up, report_until_settled
 from trace_core.worker.outcome import CANCELED, Outcome, failure
+from trace_core.worker.wake_ups import RemoteWakeUps
 
 DONE = Outcome({"status": "Completed"})
 
@@ -95,6 +98,16 @@ def test_a_path_in_the_address_goes_before_every_call(platform: Platform) -> Non
 def test_what_is_no_http_address_is_refused(address: str) -> None:
     with pytest.raises(Rejected):
         HttpClient(address)
+
+
+def test_a_platform_that_hears_nothing_lets_its_worker_rest_and_poll(
+    platform: Platform, client: HttpClient
+) -> None:
+    # The platform of these tests is an older one: it has no such route.
+    wake_ups = RemoteWakeUps(WorkerApi(client))
+    started = time.monotonic()
+    assert wake_ups.wait(timedelta(seconds=0.2)) == []
+    assert time.monotonic() - started >= 0.2
 
 
 def test_completions_of_one_call_are_answered_one_by_one(

@@ -109,7 +109,7 @@ def test_the_lambda_handler_runs_the_payload(
         assert handler.handler(payload, context) == {"status": "Completed"}
         handler.runner.cache_clear()
     keys = handler.logger.get_current_keys()
-    assert keys["task_id"] == payload["task_id"]
+    assert keys["task"] == payload["task_id"]
     assert (keys["job"], keys["attempt"]) == ("chain.pass_on", 1)
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from trace_core.adapters.lite.notify import ChannelListener
+from trace_core.adapters.lite.arrivals import CHANNEL, QueueArrivals
 from trace_core.database.sql import Statements
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.errors import Invalid
@@ -21,7 +19,6 @@ from trace_core.ports.clock import Clock
 from trace_core.ports.queue import Message, QueueDepth, check_queue_name, encode_body
 
 _STATEMENTS = Statements("trace_core.adapters.lite", "pgqueue.sql")
-_CHANNEL = "trace_pgqueue"
 _RECHECK_SECONDS = 1.0
 """A waiting receiver looks this often even when nothing was heard."""
 _SHORTEST_WAIT_SECONDS = 0.001
@@ -38,7 +35,7 @@ class PgQueue:
         self._clock = clock
         self._ids = ids
         self._max_receives = max_receives
-        self._arrivals = _Arrivals(database.dsn)
+        self._arrivals = QueueArrivals(database.dsn)
 
     def close(self) -> None:
         """Stop listening; receivers that still wait fall back to looking every second."""
@@ -57,7 +54,7 @@ class PgQueue:
                     "message_ids": self._ids.many(len(texts)),
                     "bodies": texts,
                     "now": self._clock.now(),
-                    "channel": _CHANNEL,
+                    "channel": CHANNEL,
                 },
             )
 
@@ -70,7 +67,7 @@ class PgQueue:
         deadline = time.monotonic() + wait.total_seconds()
         while True:
             # Read before looking: what arrives after the look then ends the wait below.
-            seen = self._arrivals.count(queue) if wait else 0
+            seen = self._arrivals.heard_of(queue) if wait else 0
             messages = self._take(queue, limit, visibility)
             remaining = deadline - time.monotonic()
             if messages or remaining <= 0:
@@ -114,7 +111,7 @@ class PgQueue:
 
     def redrive(self, queue: str, *, limit: int) -> int:
         check_queue_name(queue)
-        params = {"queue": queue, "limit": limit, "now": self._clock.now(), "channel": _CHANNEL}
+        params = {"queue": queue, "limit": limit, "now": self._clock.now(), "channel": CHANNEL}
         rows = self._database.write("pgqueue_redrive", _STATEMENTS["redrive"], params)
         return int(rows[0].moved_count)
 
@@ -153,43 +150,6 @@ class PgQueue:
         return max((visible_at - now).total_seconds(), _SHORTEST_WAIT_SECONDS)
 
 
-class _Arrivals:
-    """Counts what Postgres tells about each queue, so that receivers can wait for more of it."""
-
-    def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
-        self._changed = threading.Condition()
-        self._counts: defaultdict[str, int] = defaultdict(int)
-        self._of_all = 0
-        self._listener: ChannelListener | None = None
-        self._closed = False
-
-    def count(self, queue: str) -> int:
-        """So many arrivals until now; the first call starts to listen."""
-        with self._changed:
-            if self._listener is None and not self._closed:
-                self._listener = ChannelListener(self._dsn, _CHANNEL, self._heard)
-                self._listener.start()
-            return self._counts[queue] + self._of_all
-
-    def wait(self, queue: str, seen: int, seconds: float) -> None:
-        """Until there were more arrivals than those seen, or the time is over."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._counts[queue] + self._of_all != seen, seconds)
-
-    def close(self) -> None:
-        with self._changed:
-            listener, self._listener, self._closed = self._listener, None, True
-        if listener is not None:
-            listener.close()
-
-    def _heard(self, queue: str | None) -> None:
-        with self._changed:
-            if queue is None:
-                self._of_all += 1
-            else:
-                self._counts[queue] += 1
-            self._changed.notify_all()
 
 
 def _decode_receipts(receipts: Sequence[str]) -> list[tuple[UUID, UUID]]:
