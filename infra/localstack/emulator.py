@@ -27,6 +27,7 @@ from trace_core.adapters.lite.atomic_files import exclusive_lock, replace_file
 from trace_core.kernel.errors import Busy, Unavailable
 
 _START_SECONDS = 120
+_ANSWER_SECONDS = 30
 _STOP_SECONDS = 5
 """It ends its functions in the first of them; a metric sent meanwhile can keep it for a minute."""
 _LOG_TAIL = 25
@@ -104,6 +105,9 @@ class Emulator:
                 # Before the installation changes under it.
                 self._stop_outdated(running, say)
                 running = None
+            if running is not None and not self._becomes_healthy(running, _ANSWER_SECONDS, say):
+                say("LocalStack no longer answered.")
+                running = None
             if running is None:
                 running = self._launch(self._installation.ensure(say), port, say)
             elif port is not None and not running.endpoint.endswith(f":{port}"):
@@ -134,7 +138,7 @@ class Emulator:
         root = self._folder / "root"
         # Nothing is kept between runs, and what a killed run unpacked may be half there.
         shutil.rmtree(root, ignore_errors=True)
-        (root / "temporary").mkdir(parents=True)
+        (root / "temporary").mkdir(parents=True, exist_ok=True)
         self.log.unlink(missing_ok=True)
         endpoint = f"http://{program.HOST}:{port}"
         say(f"Starting LocalStack at {endpoint} …")
@@ -146,7 +150,8 @@ class Emulator:
             raise self._failed_start(0) from error
         running = Running(endpoint, process_id, process_started, installed, kept=False)
         self._write(running)
-        self._wait_until_healthy(running, say)
+        if not self._becomes_healthy(running, _START_SECONDS, say):
+            raise self._failed_start(time.monotonic() - started)
         say(f"LocalStack is up after {time.monotonic() - started:.1f} s.")
         return running
 
@@ -161,17 +166,19 @@ class Emulator:
         )
         return int(done.stdout)
 
-    def _wait_until_healthy(self, running: Running, say: Say) -> None:
+    def _becomes_healthy(self, running: Running, seconds: float, say: Say) -> bool:
+        """Wait for its answer; one that dies meanwhile or takes too long is stopped."""
         started = reported = time.monotonic()
         while not healthy(running.endpoint):
             now = time.monotonic()
-            if _process(running) is None or now - started > _START_SECONDS:
+            if _process(running) is None or now - started > seconds:
                 self._stop(running)
-                raise self._failed_start(now - started)
+                return False
             if now - reported > 5:
                 say(f"  … {now - started:.0f} s")
                 reported = now
             time.sleep(0.1)
+        return True
 
     def _failed_start(self, seconds: float) -> Unavailable:
         text = f"LocalStack did not start (after {seconds:.0f} s). {self.log_tail()}"

@@ -67,7 +67,7 @@ class Deployed:
         client = self.session.client("lambda")
         client.invoke(FunctionName=self.name, InvocationType="Event", Payload=json.dumps(event))
 
-    def wait_for_log(self, words: str, seconds: float = 20) -> list[str]:
+    def wait_for_log(self, words: str, seconds: float = 60) -> list[str]:
         """The lines in CloudWatch Logs that have the words; fails when none comes."""
         client = self.session.client("logs")
         group, deadline = f"/aws/lambda/{self.name}", time.monotonic() + seconds

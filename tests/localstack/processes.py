@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 
-def wait_until(true: Callable[[], bool], what: str, seconds: float = 20) -> None:
+def wait_until(true: Callable[[], bool], what: str, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, f"after {seconds} s: {what}"

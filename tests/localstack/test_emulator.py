@@ -157,17 +157,22 @@ def test_taken_port_is_refused_by_name(home: Path) -> None:
 
 
 def test_failed_start_shows_the_end_of_the_log(tmp_path: Path) -> None:
-    installation = Installation(tmp_path / "installed")
-    for python in (installation.python, installation.function_python):
-        python.parent.mkdir(parents=True)
-        python.write_text("#!/bin/sh\necho 'no room on this machine'\nexit 1\n")
-        python.chmod(0o700)
-    (tmp_path / "installed" / "installed").write_text(fingerprint())
-    broken = Emulator(tmp_path / "run", installation)
+    broken = broken_emulator(tmp_path)
     with pytest.raises(Unavailable, match=r"(?s)did not start.*no room on this machine"):
         broken.start(quiet)
     assert broken.running() is None
     assert "no room" in broken.log.read_text()
+
+
+def test_emulator_that_dies_while_it_is_asked_is_started_anew(tmp_path: Path) -> None:
+    lines: list[str] = []
+    with subprocess.Popen(["sleep", "0.5"]) as dying:
+        started = psutil.Process(dying.pid).create_time()
+        write_record(tmp_path, process_id=dying.pid, process_started=started)
+        with pytest.raises(Unavailable, match="did not start"):
+            broken_emulator(tmp_path / "localstack").start(lines.append)
+    assert lines[0] == "LocalStack no longer answered."
+    assert lines[1].startswith("Starting LocalStack at")
 
 
 def test_given_endpoint_is_used_and_nothing_is_started(
@@ -195,8 +200,19 @@ def hanging_function(endpoint: str, folder: Path) -> int:
     return int(wait_for_text(folder / "process"))
 
 
+def broken_emulator(folder: Path) -> Emulator:
+    """All is installed, and ends at once when it is started."""
+    installation = Installation(folder / "installed")
+    for python in (installation.python, installation.function_python):
+        python.parent.mkdir(parents=True)
+        python.write_text("#!/bin/sh\necho 'no room on this machine'\nexit 1\n")
+        python.chmod(0o700)
+    (folder / "installed" / "installed").write_text(fingerprint())
+    return Emulator(folder / "run", installation)
+
+
 def write_record(home: Path, **changes: object) -> None:
     record = home / "localstack" / "run" / "emulator.json"
-    record.parent.mkdir()
+    record.parent.mkdir(parents=True)
     found = {"endpoint": "http://127.0.0.1:1", "fingerprint": fingerprint(), "kept": True}
     record.write_text(json.dumps(found | changes))
