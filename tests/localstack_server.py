@@ -23,7 +23,7 @@ from infra.localstack.emulator import healthy
 REGION = "us-east-1"
 ACCOUNT_ID = "000000000000"
 # Read when the tests are collected: a test may set its own home before it asks for the emulator.
-_HOME = Path(os.environ.get("TRACE_HOME", ".trace")).resolve()
+HOME = Path(os.environ.get("TRACE_HOME", ".trace")).resolve()
 _FOREIGN = os.environ.get("AWS_ENDPOINT_URL")
 
 
@@ -57,12 +57,12 @@ def localstack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]
     if _FOREIGN:
         if not healthy(_FOREIGN):
             pytest.fail(f"AWS_ENDPOINT_URL is {_FOREIGN}, and no LocalStack answers there")
-        yield _reach(_FOREIGN, config_file)
+        yield reach(_FOREIGN, config_file)
         return
-    found = emulator(_HOME)
+    found = emulator(HOME)
     # pytest shows it when the first test fails, and with -s.
     running = found.acquire(lambda line: print(line, file=sys.stderr, flush=True))
-    yield _reach(running.endpoint, config_file)
+    yield reach(running.endpoint, config_file)
     found.release()
 
 
@@ -72,7 +72,7 @@ def aws(localstack: LocalStack) -> boto3.Session:
     return localstack.session
 
 
-def _reach(endpoint: str, config_file: Path) -> LocalStack:
+def reach(endpoint: str, config_file: Path) -> LocalStack:
     # A profile may name its endpoint. So the session carries it, and `client` keeps its types.
     config_file.write_text(
         f"[default]\nregion = {REGION}\nendpoint_url = {endpoint}\n"

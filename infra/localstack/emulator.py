@@ -10,9 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import random
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -23,15 +21,15 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
+from infra.localstack import program
 from infra.localstack.installation import Installation, Say, fingerprint
 from trace_core.adapters.lite.atomic_files import exclusive_lock, replace_file
 from trace_core.kernel.errors import Busy, Unavailable
 
-HOST = "127.0.0.1"
-_PORTS = range(20_000, 32_000)
-"""Below the ports that the kernel gives to outgoing connections."""
 _START_SECONDS = 120
-_STOP_SECONDS = 15
+_ANSWER_SECONDS = 30
+_STOP_SECONDS = 5
+"""It ends its functions in the first of them; a metric sent meanwhile can keep it for a minute."""
 _LOG_TAIL = 25
 
 
@@ -107,6 +105,9 @@ class Emulator:
                 # Before the installation changes under it.
                 self._stop_outdated(running, say)
                 running = None
+            if running is not None and not self._becomes_healthy(running, _ANSWER_SECONDS, say):
+                say("LocalStack no longer answered.")
+                running = None
             if running is None:
                 running = self._launch(self._installation.ensure(say), port, say)
             elif port is not None and not running.endpoint.endswith(f":{port}"):
@@ -133,76 +134,55 @@ class Emulator:
             os.close(users)
 
     def _launch(self, installed: str, port: int | None, say: Say) -> Running:
-        port = _checked(port) if port is not None else _free_port()
+        port = program.free_port() if port is None else program.checked_port(port)
         root = self._folder / "root"
         # Nothing is kept between runs, and what a killed run unpacked may be half there.
         shutil.rmtree(root, ignore_errors=True)
-        (root / "temporary").mkdir(parents=True)
+        (root / "temporary").mkdir(parents=True, exist_ok=True)
         self.log.unlink(missing_ok=True)
-        say(f"Starting LocalStack at http://{HOST}:{port} …")
+        endpoint = f"http://{program.HOST}:{port}"
+        say(f"Starting LocalStack at {endpoint} …")
         started = time.monotonic()
-        process = self._detach(self._environment(root, port))
-        running = Running(
-            endpoint=f"http://{HOST}:{port}",
-            process_id=process.pid,
-            process_started=process.create_time(),
-            fingerprint=installed,
-            kept=False,
-        )
+        process_id = self._detach(program.environment(self._installation, root, port))
+        try:
+            process_started = psutil.Process(process_id).create_time()
+        except psutil.NoSuchProcess as error:
+            raise self._failed_start(0) from error
+        running = Running(endpoint, process_id, process_started, installed, kept=False)
         self._write(running)
-        self._wait_until_healthy(running, say)
+        if not self._becomes_healthy(running, _START_SECONDS, say):
+            raise self._failed_start(time.monotonic() - started)
         say(f"LocalStack is up after {time.monotonic() - started:.1f} s.")
         return running
 
-    def _detach(self, environment: dict[str, str]) -> psutil.Process:
+    def _detach(self, environment: dict[str, str]) -> int:
         detach = Path(__file__).with_name("detach.py")
-        program = [str(self._installation.python), "-m", "localstack.runtime.main"]
+        command = [str(self._installation.python), "-m", "localstack.runtime.main"]
         done = subprocess.run(  # noqa: S603
-            [sys.executable, "-IS", str(detach), str(self.log), *program],
+            [sys.executable, "-IS", str(detach), str(self.log), *command],
             env=environment,
             check=True,
             stdout=subprocess.PIPE,
         )
-        return psutil.Process(int(done.stdout))
+        return int(done.stdout)
 
-    def _environment(self, root: Path, port: int) -> dict[str, str]:
-        """All that LocalStack sees: no proxy, no credentials, no settings of whoever starts it."""
-        return {
-            "PATH": os.environ.get("PATH", os.defpath),
-            "LANG": "C.UTF-8",
-            "HOME": str(root),
-            "TMPDIR": str(root / "temporary"),
-            "XDG_CACHE_HOME": str(root / "cache"),
-            "FILESYSTEM_ROOT": str(root),
-            "GATEWAY_LISTEN": f"{HOST}:{port}",
-            "LOCALSTACK_HOST": f"localhost:{port}",
-            # Addresses that need no name server.
-            "SQS_ENDPOINT_STRATEGY": "path",
-            "DNS_ADDRESS": "0",
-            # Nothing leaves this machine.
-            "DISABLE_EVENTS": "1",
-            "SKIP_SSL_CERT_DOWNLOAD": "1",
-            "AWS_EC2_METADATA_DISABLED": "true",
-            "EAGER_SERVICE_LOADING": "0",
-            "LAMBDA_RUNTIME_EXECUTOR": "process",
-            "LAMBDA_PROCESS_PYTHON": str(self._installation.function_python),
-            "LAMBDA_RUNTIME_ENVIRONMENT_TIMEOUT": "60",
-            # A function is there when `create_function` answers.
-            "LAMBDA_SYNCHRONOUS_CREATE": "1",
-        }
-
-    def _wait_until_healthy(self, running: Running, say: Say) -> None:
+    def _becomes_healthy(self, running: Running, seconds: float, say: Say) -> bool:
+        """Wait for its answer; one that dies meanwhile or takes too long is stopped."""
         started = reported = time.monotonic()
         while not healthy(running.endpoint):
             now = time.monotonic()
-            if _process(running) is None or now - started > _START_SECONDS:
+            if _process(running) is None or now - started > seconds:
                 self._stop(running)
-                after = f"after {now - started:.0f} s"
-                raise Unavailable(f"LocalStack did not start ({after}). {self.log_tail()}")
+                return False
             if now - reported > 5:
                 say(f"  … {now - started:.0f} s")
                 reported = now
             time.sleep(0.1)
+        return True
+
+    def _failed_start(self, seconds: float) -> Unavailable:
+        text = f"LocalStack did not start (after {seconds:.0f} s). {self.log_tail()}"
+        return Unavailable(text)
 
     def log_tail(self) -> str:
         try:
@@ -274,27 +254,3 @@ def _try_alone(users: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-    return True
-
-
-def _checked(port: int) -> int:
-    if not _free(port):
-        raise Busy(f"Another program listens on {HOST}:{port}. Choose another port: PORT=…")
-    return port
-
-
-def _free_port() -> int:
-    # Drawn, so that two starters in two folders rarely try the same one.
-    for port in random.SystemRandom().sample(_PORTS, 100):
-        if _free(port):
-            return port
-    raise Unavailable(f"No free port was found on {HOST}.")

@@ -63,7 +63,11 @@ class Deployed:
             log=base64.b64decode(found["LogResult"]).decode(),
         )
 
-    def wait_for_log(self, words: str, seconds: float = 20) -> list[str]:
+    def invoke_and_go_on(self, event: object) -> None:
+        client = self.session.client("lambda")
+        client.invoke(FunctionName=self.name, InvocationType="Event", Payload=json.dumps(event))
+
+    def wait_for_log(self, words: str, seconds: float = 60) -> list[str]:
         """The lines in CloudWatch Logs that have the words; fails when none comes."""
         client = self.session.client("logs")
         group, deadline = f"/aws/lambda/{self.name}", time.monotonic() + seconds
@@ -77,16 +81,15 @@ class Deployed:
         raise AssertionError(f"{group} has no line with {words!r} after {seconds} s")
 
 
-@contextmanager
-def deployed(
+def deploy(
     localstack: LocalStack,
     source: str,
     *,
     timeout: int = 20,
     variables: Mapping[str, str] | None = None,
     layers: Sequence[str] = (),
-) -> Iterator[Deployed]:
-    """Deploy one module named `main` with a function `handler`."""
+) -> Deployed:
+    """One module named `main` with a function `handler`, ready for its first call."""
     client, iam = localstack.session.client("lambda"), localstack.session.client("iam")
     name = localstack.name("function")
     iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(_TRUST))
@@ -103,8 +106,22 @@ def deployed(
         Architectures=[ARCHITECTURE],
     )
     client.get_waiter("function_active_v2").wait(FunctionName=name, WaiterConfig={"Delay": 1})
+    return Deployed(name, made["FunctionArn"], localstack.session)
+
+
+@contextmanager
+def deployed(
+    localstack: LocalStack,
+    source: str,
+    *,
+    timeout: int = 20,
+    variables: Mapping[str, str] | None = None,
+    layers: Sequence[str] = (),
+) -> Iterator[Deployed]:
+    """`deploy`, and delete it with its role afterwards."""
+    function = deploy(localstack, source, timeout=timeout, variables=variables, layers=layers)
     try:
-        yield Deployed(name, made["FunctionArn"], localstack.session)
+        yield function
     finally:
-        client.delete_function(FunctionName=name)
-        iam.delete_role(RoleName=name)
+        localstack.session.client("lambda").delete_function(FunctionName=function.name)
+        localstack.session.client("iam").delete_role(RoleName=function.name)

@@ -50,7 +50,7 @@ def test_queue_retries_only_the_failed_message_and_then_dead_letters_it(
             FunctionName=function.name,
             FunctionResponseTypes=["ReportBatchItemFailures"],
         )["UUID"]
-        deadline, messages = time.monotonic() + 30, []
+        deadline, messages = time.monotonic() + 60, []
         while not messages and time.monotonic() < deadline:
             found = sqs.receive_message(QueueUrl=dead, WaitTimeSeconds=1)
             messages = found.get("Messages", [])
@@ -126,7 +126,7 @@ def test_rest_api_hands_the_request_to_the_function_and_its_answer_back(
         api.create_deployment(restApiId=rest["id"], stageName="v1")
         _permit(localstack, function, "apigateway", f"arn:aws:execute-api:{REGION}:{ACCOUNT_ID}:*")
 
-        connection = http.client.HTTPConnection(urlsplit(localstack.endpoint).netloc, timeout=20)
+        connection = http.client.HTTPConnection(urlsplit(localstack.endpoint).netloc, timeout=60)
         connection.request(
             "POST",
             f"/_aws/execute-api/{rest['id']}/v1/dags/demo?limit=5",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.localstack.functions import ARCHITECTURE, archive, deployed
+from tests.localstack.processes import gone, wait_until_gone
 from tests.localstack_server import LocalStack
 
 COUNTER = """
@@ -20,15 +19,6 @@ COUNTER = """
         calls += 1
         return {"calls": calls, "process": os.getpid(), "event": event}
 """
-
-
-def wait_until_gone(process: int, seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while psutil.pid_exists(process):
-        if psutil.Process(process).status() == psutil.STATUS_ZOMBIE:
-            return
-        assert time.monotonic() < deadline, f"process {process} still runs after {seconds} s"
-        time.sleep(0.05)
 
 
 def test_invocation_gets_the_event_and_a_context_with_a_deadline(localstack: LocalStack) -> None:
@@ -240,7 +230,7 @@ def test_update_ends_the_process_and_runs_the_new_code(localstack: LocalStack) -
 def test_delete_ends_the_process(localstack: LocalStack) -> None:
     with deployed(localstack, COUNTER) as function:
         process = function.invoke().payload["process"]
-        assert psutil.pid_exists(process)
+        assert not gone(process)
     wait_until_gone(process)
 
 

@@ -146,12 +146,12 @@ class ProcessExecutor(RuntimeExecutor):
 
     def _log(self, request_id: str, report: Report, milliseconds: float) -> str:
         """The lines that Lambda puts around a function's own."""
-        missing_end = "" if report.output.endswith("\n") else "\n"
+        line_end = "\n" if report.output and not report.output.endswith("\n") else ""
         settings = self.function_version.config
         return "".join(
             (
                 f"START RequestId: {request_id} Version: {self.function_version.id.qualifier}\n",
-                report.output + missing_end,
+                report.output + line_end,
                 report.outcome.note,
                 f"END RequestId: {request_id}\n",
                 f"REPORT RequestId: {request_id}\tDuration: {milliseconds:.2f} ms\t",

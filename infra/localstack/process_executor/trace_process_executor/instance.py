@@ -57,6 +57,7 @@ class Instance:
         with self._lock:
             if not self._initialised:
                 self._init_error = self._api.wait_until_ready(seconds)
+                self._memory_mb = self._child.memory_mb()
                 self._initialised = True
             return self._init_error
 
