@@ -46,8 +46,6 @@ from trace_core.worker.supervision import Supervisor
 
 T = TypeVar("T")
 CHILDREN = 2
-CONNECTIONS = 16
-"""Of the lite profile, where one process serves three APIs and runs all functions."""
 
 
 class Parts:
@@ -103,7 +101,10 @@ class Parts:
 
     @property
     def state(self) -> StateDatabase:
-        return self._part("state", lambda: StateDatabase(self.state_dsn, size=CONNECTIONS))
+        return self._part("state", self._build_state)
+
+    def _build_state(self) -> StateDatabase:
+        return StateDatabase(self.state_dsn, size=self.settings.state_connections)
 
     @property
     def queue(self) -> Queue:
@@ -132,6 +133,10 @@ class Parts:
     @property
     def lambda_pool(self) -> ChildPool:
         return self._part("lambda_pool", lambda: self.child_pool(CHILDREN))
+
+    @property
+    def worker_pool(self) -> ChildPool:
+        return self._part("worker_pool", lambda: self.child_pool(self.settings.worker_children))
 
     @property
     def task_client(self) -> HttpClient:
@@ -177,7 +182,10 @@ class Parts:
     def close(self) -> None:
         """Close what was built here, in the order in which nothing is missed."""
         with self.lock:
-            for name in ("task_runtime", "lambda_pool", "task_client", "queue", "state"):
+            for name in (
+                *("task_runtime", "lambda_pool", "worker_pool", "task_client"),
+                *("queue", "state"),
+            ):
                 if name in self.parts and name not in self._given:
                     self.parts[name].close()
             self.parts.clear()
