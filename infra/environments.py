@@ -87,6 +87,8 @@ class Environment:
     python: str = "3.12"
     """The newest that the project supports. The runtime of 3.11 has a C library which is too old
     for the Postgres driver on arm64."""
+    built_for_this_machine: bool = False
+    """Functions run here, under the Python that deploys: packages are those of this machine."""
     log_days: int = 30
     worker_children: int = 2
     keep_data: bool = True
@@ -98,6 +100,14 @@ class Environment:
     @property
     def prefix(self) -> str:
         return f"trace-{self.name}"
+
+    @property
+    def wheel_platform(self) -> str | None:
+        """For which platform packages are chosen; none where they run on this machine."""
+        if self.built_for_this_machine:
+            return None
+        machine = "aarch64" if self.architecture is Architecture.ARM64 else "x86_64"
+        return f"{machine}-manylinux_2_28"
 
     def function_name(self, function: str) -> str:
         return f"{self.prefix}-{function}"
@@ -211,6 +221,7 @@ ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType(
                 concurrency=_concurrency(),
                 operator_modules=("dags.demo_operators",),
                 operator_package="dags",
+                built_for_this_machine=True,
                 architecture=_host(),
                 python=f"{sys.version_info.major}.{sys.version_info.minor}",
                 log_days=1,
