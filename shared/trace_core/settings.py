@@ -16,6 +16,8 @@ from trace_core.kernel.errors import Invalid
 
 Port = Annotated[int, Field(ge=0, le=65_535)]
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+(/[^\s]*)?$", max_length=1000)]
+Name = Annotated[str, Field(pattern=r"^[!-~]{1,2048}$")]
+"""What AWS calls a name, an id or an ARN."""
 
 
 class Profile(StrEnum):
@@ -66,6 +68,48 @@ class Settings(BaseModel):
     retry_seconds: Annotated[float, Field(ge=0, le=600)] = Field(
         limits.TASK_BACKOFF_BASE.total_seconds(),
         description="Nominal wait before the first retry; it doubles with each further one.",
+    )
+
+    state_connections: Annotated[int, Field(ge=1, le=200)] = Field(
+        16, description="Connections to the state database that one process keeps at most."
+    )
+    worker_children: Annotated[int, Field(ge=1, le=64)] = Field(
+        2, description="Operator processes of a worker that runs as a function."
+    )
+
+    state_secret: Name | None = Field(
+        None,
+        description="Profile aws: the secret with the address of the state database, as RDS "
+        "writes it: `host`, `port`, `dbname`, `username`, `password`.",
+    )
+    bucket: Name | None = Field(None, description="Profile aws: the bucket of all objects.")
+    signing_key: Name | None = Field(
+        None, description="Profile aws: the KMS key (ES256) that signs capability tokens."
+    )
+    queue_prefix: Name | None = Field(
+        None, description="Profile aws: what stands before the name of every queue."
+    )
+    secret_prefix: Name | None = Field(
+        None,
+        description="Profile aws: secrets are called `<prefix>/<namespace>/<org id>/<name>`.",
+    )
+    relay_function: Name | None = Field(
+        None, description="Profile aws: the function that a push to the outbox relay invokes."
+    )
+    dispatcher_function: Name | None = Field(
+        None, description="Profile aws: the function that a push to the Dispatcher invokes."
+    )
+    runner_function: Name | None = Field(
+        None, description="Profile aws: the function that runs tasks of `runtime: lambda`."
+    )
+    runner_concurrency: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        None, description="Profile aws: how many tasks of `runtime: lambda` may run at once."
+    )
+    oidc_issuer: Url | None = Field(
+        None, description="Profile aws: the identity provider whose tokens people show."
+    )
+    oidc_audience: Name | None = Field(
+        None, description="Profile aws: for whom the tokens of people must be meant."
     )
 
     @property

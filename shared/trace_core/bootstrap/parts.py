@@ -48,8 +48,6 @@ from trace_core.worker.supervision import Supervisor
 
 T = TypeVar("T")
 CHILDREN = 2
-CONNECTIONS = 16
-"""Of the lite profile, where one process serves three APIs and runs all functions."""
 
 
 class Parts:
@@ -105,7 +103,10 @@ class Parts:
 
     @property
     def state(self) -> StateDatabase:
-        return self._part("state", lambda: StateDatabase(self.state_dsn, size=CONNECTIONS))
+        return self._part("state", self._build_state)
+
+    def _build_state(self) -> StateDatabase:
+        return StateDatabase(self.state_dsn, size=self.settings.state_connections)
 
     @property
     def queue(self) -> Queue:
@@ -138,6 +139,10 @@ class Parts:
     @property
     def lambda_pool(self) -> ChildPool:
         return self._part("lambda_pool", lambda: self.child_pool(CHILDREN))
+
+    @property
+    def worker_pool(self) -> ChildPool:
+        return self._part("worker_pool", lambda: self.child_pool(self.settings.worker_children))
 
     @property
     def task_client(self) -> HttpClient:
@@ -190,7 +195,10 @@ class Parts:
         """Close what was built here, in the order in which nothing is missed."""
         with self.lock:
             self.end_waits()
-            for name in ("task_runtime", "lambda_pool", "task_client", "queue", "state"):
+            for name in (
+                *("task_runtime", "lambda_pool", "worker_pool", "task_client"),
+                *("queue", "state"),
+            ):
                 if name in self.parts and name not in self._given:
                     self.parts[name].close()
             self.parts.clear()

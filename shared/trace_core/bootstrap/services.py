@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 
 from trace_core.bootstrap.parts import Parts
 from trace_core.dag.model import Runtime
@@ -15,12 +16,14 @@ from trace_core.http.auth import Authenticator, RememberedWorkers
 from trace_core.http.principal import Kind, PlatformRole, Principal
 from trace_core.identity.capability_token import CapabilityTokens, InputPin, TaskGrant
 from trace_core.identity.orgs import Orgs
+from trace_core.identity.provision import WORKER_TOKEN, Provisioning
 from trace_core.kernel.errors import Unauthenticated
 from trace_core.kernel.ids import DatasetVersion, LeaseToken, OrgId
 from trace_core.kernel.limits import Timings
 from trace_core.outbox.admin import OutboxAdmin
 from trace_core.outbox.relay import Relay, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
+from trace_core.ports.secret_store import Namespace
 from trace_core.ports.waker import Function
 from trace_core.tasks.admin import TaskAdmin
 from trace_core.tasks.claim import Claims
@@ -34,6 +37,9 @@ from trace_core.tasks.payload import Payloads, TokenRequest
 from trace_core.tasks.quotas import Quotas
 from trace_core.tasks.reaper import Reaper
 from trace_core.tasks.views import Views
+from trace_core.worker.client import HttpClient, WorkerApi
+from trace_core.worker.drain import Drain
+from trace_core.worker.logs import AttemptLogs
 
 ISSUER = "trace"
 
@@ -132,6 +138,24 @@ class App(Parts):
                 Kind.USER: self._local_user,
             }
         )
+
+    @property
+    def provisioning(self) -> Provisioning:
+        return self._part("provisioning", lambda: Provisioning(self.orgs, self.secrets))
+
+    @contextmanager
+    def org_worker(self, org_id: OrgId, worker_id: str) -> Iterator[Drain]:
+        """Works for one org; the token is read each time, so that a new one is seen at once."""
+        token = self.secrets.get(org_id, Namespace.PLATFORM, WORKER_TOKEN)
+        with closing(HttpClient(self.settings.internal_address, token)) as client:
+            yield Drain(
+                WorkerApi(client),
+                self.worker_pool,
+                worker_id=worker_id,
+                secrets=self.secrets,
+                logs=AttemptLogs(self.objects),
+                clock=self.clock,
+            )
 
     @property
     def relay(self) -> Relay:

@@ -11,6 +11,21 @@ UNION ALL
 SELECT org_id FROM orgs WHERE name = %(name)s
 LIMIT 1
 
+-- name: create_org
+-- The org of that id and name; one that has the id or the name already is left as it is.
+WITH made AS (
+    INSERT INTO orgs (org_id, name, created_at)
+    VALUES (%(org_id)s, %(name)s, %(now)s)
+        ON CONFLICT DO NOTHING
+    RETURNING org_id
+)
+SELECT org_id FROM made
+UNION ALL
+SELECT org_id FROM orgs WHERE name = %(name)s
+UNION ALL
+SELECT NULL
+LIMIT 1
+
 -- name: ensure_member
 -- A user who is a member of the org, with the given platform role.
 WITH made AS (

@@ -6,7 +6,7 @@ import hashlib
 
 from trace_core.database.sql import Statements
 from trace_core.database.state import StateDatabase
-from trace_core.kernel.errors import Unauthenticated
+from trace_core.kernel.errors import Conflict, Unauthenticated
 from trace_core.kernel.ids import Ids, OrgId, UserId
 from trace_core.ports.clock import Clock
 
@@ -22,6 +22,12 @@ class Orgs:
     def ensure_org(self, name: str) -> OrgId:
         params = {"org_id": self._ids.uuid(), "name": name, "now": self._clock.now()}
         return OrgId(self._state.write("ensure_org", SQL["ensure_org"], params)[0].org_id)
+
+    def create_org(self, org_id: OrgId, name: str) -> None:
+        """An org whose id was chosen elsewhere; nothing happens when it is there already."""
+        params = {"org_id": org_id, "name": name, "now": self._clock.now()}
+        if self._state.write("create_org", SQL["create_org"], params)[0].org_id != org_id:
+            raise Conflict("The org exists under another id.", org=name)
 
     def ensure_member(self, org_id: OrgId, subject: str, platform_role: str) -> UserId:
         rows = self._state.write(

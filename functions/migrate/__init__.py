@@ -1,0 +1,1 @@
+"""Migrations and orgs as a Lambda."""

@@ -1,0 +1,1 @@
+"""Work of `runtime: worker` as a Lambda."""

@@ -1,0 +1,169 @@
+"""What a function's code is made of: locked packages, the core, and its own folder. No Docker."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import jsii
+from aws_cdk import (
+    AssetHashType,
+    BundlingOptions,
+    DockerImage,
+    IgnoreMode,
+    ILocalBundling,
+    RemovalPolicy,
+)
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.environments import Architecture, Environment
+from infra.node import ROOT, TOOLS
+
+_NOT_CODE = shutil.ignore_patterns("__pycache__", "*.pyc")
+_NEVER_PULLED = DockerImage.from_registry("never-used")
+"""CDK asks for an image, also where everything is built here."""
+
+
+class Layers(Construct):
+    """The layers that all functions of an environment share."""
+
+    def __init__(self, scope: Construct, name: str, *, environment: Environment) -> None:
+        super().__init__(scope, name)
+        self._environment = environment
+        base = self._layer("Base", base_code(environment), "Locked dependencies")
+        core = self._layer("Core", core_code(), "trace_core")
+        self.of_every_function = [base, core]
+        self.operators = None
+        if environment.operator_package:
+            code = package_code(environment.operator_package)
+            self.operators = self._layer("Operators", code, "The project's own operators")
+
+    def _layer(self, name: str, code: lambda_.Code, description: str) -> lambda_.LayerVersion:
+        return lambda_.LayerVersion(
+            self,
+            name,
+            code=code,
+            description=description,
+            compatible_runtimes=[runtime(self._environment)],
+            compatible_architectures=[architecture(self._environment)],
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+
+
+def runtime(environment: Environment) -> lambda_.Runtime:
+    return lambda_.Runtime(f"python{environment.python}", lambda_.RuntimeFamily.PYTHON)
+
+
+def architecture(environment: Environment) -> lambda_.Architecture:
+    if environment.architecture is Architecture.ARM64:
+        return lambda_.Architecture.ARM_64
+    return lambda_.Architecture.X86_64
+
+
+def function_code(name: str) -> lambda_.Code:
+    """The folder of one function, under the import path that it has everywhere."""
+    return lambda_.Code.from_asset(
+        str(ROOT),
+        ignore_mode=IgnoreMode.GIT,
+        exclude=[
+            *("/*", "!/functions"),
+            *("/functions/*", "!/functions/__init__.py", f"!/functions/{name}"),
+            *("__pycache__", "*.pyc"),
+        ],
+    )
+
+
+def core_code() -> lambda_.Code:
+    return package_code("shared/trace_core")
+
+
+def package_code(folder: str) -> lambda_.Code:
+    return lambda_.Code.from_asset(
+        str(ROOT / folder),
+        asset_hash_type=AssetHashType.OUTPUT,
+        bundling=BundlingOptions(image=_NEVER_PULLED, local=CopyPackage(ROOT / folder)),
+    )
+
+
+def base_code(environment: Environment) -> lambda_.Code:
+    """Named by what goes in: the lock has a hash for every file, so the same comes out."""
+    install = InstallLocked(environment.python, environment.wheel_platform)
+    return lambda_.Code.from_asset(
+        str(ROOT / "layers" / "base"),
+        asset_hash_type=AssetHashType.CUSTOM,
+        asset_hash=install.digest,
+        bundling=BundlingOptions(image=_NEVER_PULLED, local=install),
+    )
+
+
+@jsii.implements(ILocalBundling)
+class CopyPackage:
+    def __init__(self, package: Path) -> None:
+        self._package = package
+
+    def try_bundle(self, output_dir: str, *_arguments: object, **_options: object) -> bool:
+        target = Path(output_dir, "python", self._package.name)
+        shutil.copytree(self._package, target, ignore=_NOT_CODE)
+        return True
+
+
+@jsii.implements(ILocalBundling)
+class InstallLocked:
+    """Installs the locked dependencies for a platform; what was built before is copied."""
+
+    def __init__(self, python: str, platform: str | None) -> None:
+        self._arguments = ["--python-version", python]
+        if platform:
+            self._arguments += ["--python-platform", platform, "--only-binary", ":all:"]
+        self.digest = hashlib.sha256(
+            "\n".join([*self._arguments, locked_requirements()]).encode()
+        ).hexdigest()
+
+    def try_bundle(self, output_dir: str, *_arguments: object, **_options: object) -> bool:
+        shutil.copytree(self._built(), Path(output_dir, "python"), dirs_exist_ok=True)
+        return True
+
+    def _built(self) -> Path:
+        built = TOOLS / "layers" / self.digest
+        if built.exists():
+            return built
+        built.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=built.parent) as folder:
+            target = Path(folder, "python")
+            command = [*_uv(), "pip", "install", "--quiet", "--target", str(target)]
+            subprocess.run(  # noqa: S603  # our own lock
+                [*command, *self._arguments, "--require-hashes", "-r", "-"],
+                input=locked_requirements(),
+                text=True,
+                check=True,
+                cwd=ROOT,
+            )
+            (target / ".lock").unlink(missing_ok=True)
+            target.rename(built)
+        return built
+
+
+@cache
+def locked_requirements() -> str:
+    """The base dependencies with their hashes, as the lock has them."""
+    command = [*_uv(), "export", "--frozen", "--quiet", "--no-emit-project", "--no-default-groups"]
+    done = subprocess.run(  # noqa: S603  # our own lock
+        [*command, "--no-header", "--no-annotate"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    return done.stdout
+
+
+def _uv() -> list[str]:
+    """The uv that runs us, or else the one that the Makefile installed."""
+    found = os.environ.get("UV") or shutil.which("uv")
+    return [found or str(ROOT / ".uv" / "bin" / "uv")]

@@ -1,0 +1,142 @@
+"""Every function of the control plane: its size, its place, and what it needs from outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Need(StrEnum):
+    """One reason to be told an address and to be allowed to use it; see `needs.py`."""
+
+    STATE = "state"
+    WAKE_RELAY = "wake_relay"
+    WAKE_DISPATCHER = "wake_dispatcher"
+    SIGN_TOKENS = "sign_tokens"
+    VERIFY_TOKENS = "verify_tokens"
+    READ_LOGS = "read_logs"
+    WRITE_LOGS = "write_logs"
+    SEND_WAKE_UPS = "send_wake_ups"
+    HEAR_WAKE_UPS = "hear_wake_ups"
+    INVOKE_RUNNER = "invoke_runner"
+    WORKER_TOKENS = "worker_tokens"
+    USER_SECRETS = "user_secrets"
+    INTERNAL_API = "internal_api"
+    TASK_API = "task_api"
+    OPERATORS = "operators"
+    CHILDREN = "children"
+    IDENTITY = "identity"
+
+
+class Place(StrEnum):
+    """Where in the network a function stands; each place has a security group of its own."""
+
+    CONTROL = "control"
+    """Reaches the database and AWS services."""
+    OUTBOUND = "outbound"
+    """As control, and the internet: for the keys of the identity provider."""
+    WORKER = "worker"
+    """Reaches the internal API, the task API and AWS services; no database."""
+    RUNNER = "runner"
+    """Reaches the task API and nothing else."""
+
+
+@dataclass(frozen=True)
+class Function:
+    name: str
+    place: Place
+    needs: frozenset[Need]
+    timeout_seconds: int
+    memory_mb: int = 512
+    asynchronous: bool = False
+    """Invoked without anybody waiting. Lambda must not try again: the platform does, by its own
+    record of what is left to do."""
+    every_minute: bool = False
+
+
+API_TIMEOUT = 28
+"""Below the 29 s after which API Gateway stops waiting."""
+SWEEP_TIMEOUT = 90
+"""Twice the 45 s for which these functions go on taking work."""
+LONGEST_TIMEOUT = 900
+
+FUNCTIONS = (
+    Function(
+        "migrate",
+        Place.CONTROL,
+        frozenset({Need.STATE, Need.WORKER_TOKENS}),
+        timeout_seconds=LONGEST_TIMEOUT,
+    ),
+    Function(
+        "user_api",
+        Place.OUTBOUND,
+        frozenset(
+            {
+                *(Need.STATE, Need.WAKE_RELAY, Need.WAKE_DISPATCHER),
+                *(Need.READ_LOGS, Need.OPERATORS, Need.IDENTITY),
+            }
+        ),
+        timeout_seconds=API_TIMEOUT,
+    ),
+    Function(
+        "internal_api",
+        Place.CONTROL,
+        frozenset({Need.STATE, Need.WAKE_RELAY, Need.SIGN_TOKENS}),
+        timeout_seconds=API_TIMEOUT,
+        memory_mb=1024,
+    ),
+    Function(
+        "task_api",
+        Place.CONTROL,
+        frozenset({Need.STATE, Need.WAKE_RELAY, Need.SIGN_TOKENS, Need.VERIFY_TOKENS}),
+        timeout_seconds=API_TIMEOUT,
+        memory_mb=1024,
+    ),
+    Function(
+        "dispatcher",
+        Place.CONTROL,
+        # It builds the payloads of control work as for any runner, tokens included.
+        frozenset({Need.STATE, Need.WAKE_RELAY, Need.SIGN_TOKENS, Need.OPERATORS}),
+        timeout_seconds=SWEEP_TIMEOUT,
+        memory_mb=1024,
+        asynchronous=True,
+        every_minute=True,
+    ),
+    Function(
+        "reaper",
+        Place.CONTROL,
+        frozenset({Need.STATE, Need.WAKE_RELAY}),
+        timeout_seconds=SWEEP_TIMEOUT,
+        asynchronous=True,
+        every_minute=True,
+    ),
+    Function(
+        "outbox_relay",
+        Place.CONTROL,
+        frozenset({Need.STATE, Need.SEND_WAKE_UPS, Need.INVOKE_RUNNER, Need.WAKE_DISPATCHER}),
+        timeout_seconds=SWEEP_TIMEOUT,
+        asynchronous=True,
+        every_minute=True,
+    ),
+    Function(
+        "operator_runner",
+        Place.RUNNER,
+        frozenset({Need.TASK_API, Need.OPERATORS}),
+        timeout_seconds=LONGEST_TIMEOUT,
+        memory_mb=2048,
+        asynchronous=True,
+    ),
+    Function(
+        "worker",
+        Place.WORKER,
+        frozenset(
+            {
+                *(Need.INTERNAL_API, Need.TASK_API, Need.HEAR_WAKE_UPS, Need.SEND_WAKE_UPS),
+                *(Need.WORKER_TOKENS, Need.USER_SECRETS, Need.WRITE_LOGS),
+                *(Need.OPERATORS, Need.CHILDREN),
+            }
+        ),
+        timeout_seconds=LONGEST_TIMEOUT,
+        memory_mb=2048,
+    ),
+)

@@ -1,0 +1,163 @@
+"""What a need gives a function: the variables that `Settings` reads, and the rights to use them.
+
+This is the contract between the stack and the code. `tests/infra` holds it against `Settings`, and
+holds the rights against a table of what each function uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from aws_cdk import ArnFormat, Stack
+from aws_cdk import aws_iam as iam
+
+from infra.environments import Environment
+from infra.functions import Function, Need
+
+STATE_CONNECTIONS = 2
+"""One handler runs at a time; a second connection is for what it reads inside a transaction."""
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where the things are that functions need."""
+
+    environment: Environment
+    state_secret: str
+    state_secret_arn: str
+    bucket_name: str
+    bucket_arn: str
+    signing_key_arn: str
+    worker_token_arns: Sequence[str]
+    internal_url: str = ""
+    task_url: str = ""
+
+
+def variables(function: Function, addresses: Addresses) -> dict[str, str]:
+    """The environment of one function: every name is a field of `Settings`."""
+    found = {"TRACE_PROFILE": "aws", "TRACE_HOME": "/tmp/trace"}  # noqa: S108  # all that Lambda has
+    for need in sorted(function.needs):
+        found.update(_variables(need, addresses))
+    return found
+
+
+def statements(
+    function: Function, addresses: Addresses, stack: Stack
+) -> dict[str, list[iam.PolicyStatement]]:
+    """The rights of one function, by the need that asks for them."""
+    found = {need.value: _statements(need, addresses, stack) for need in sorted(function.needs)}
+    return {need: given for need, given in found.items() if given}
+
+
+def _variables(need: Need, to: Addresses) -> Mapping[str, str]:
+    environment = to.environment
+    match need:
+        case Need.STATE:
+            return {
+                "TRACE_STATE_SECRET": to.state_secret,
+                "TRACE_STATE_CONNECTIONS": str(STATE_CONNECTIONS),
+            }
+        case Need.WAKE_RELAY:
+            return {"TRACE_RELAY_FUNCTION": environment.function_name("outbox_relay")}
+        case Need.WAKE_DISPATCHER:
+            return {"TRACE_DISPATCHER_FUNCTION": environment.function_name("dispatcher")}
+        case Need.SIGN_TOKENS | Need.VERIFY_TOKENS:
+            return {"TRACE_SIGNING_KEY": to.signing_key_arn}
+        case Need.READ_LOGS | Need.WRITE_LOGS:
+            return {"TRACE_BUCKET": to.bucket_name}
+        case Need.SEND_WAKE_UPS | Need.HEAR_WAKE_UPS:
+            return {"TRACE_QUEUE_PREFIX": f"{environment.prefix}-"}
+        case Need.INVOKE_RUNNER:
+            return {
+                "TRACE_RUNNER_FUNCTION": environment.function_name("operator_runner"),
+                "TRACE_RUNNER_CONCURRENCY": str(environment.concurrency["operator_runner"]),
+            }
+        case Need.WORKER_TOKENS | Need.USER_SECRETS:
+            return {"TRACE_SECRET_PREFIX": environment.prefix}
+        case Need.INTERNAL_API:
+            return {"TRACE_INTERNAL_URL": to.internal_url}
+        case Need.TASK_API:
+            return {"TRACE_TASK_API_URL": to.task_url}
+        case Need.OPERATORS:
+            modules = ",".join(environment.operator_modules)
+            return {"TRACE_OPERATOR_MODULES": modules} if modules else {}
+        case Need.CHILDREN:
+            return {"TRACE_WORKER_CHILDREN": str(environment.worker_children)}
+        case Need.IDENTITY:
+            if environment.identity is None:
+                return {}
+            return {
+                "TRACE_OIDC_ISSUER": environment.identity.issuer,
+                "TRACE_OIDC_AUDIENCE": environment.identity.audience,
+            }
+    assert_never(need)
+
+
+def _statements(need: Need, to: Addresses, stack: Stack) -> list[iam.PolicyStatement]:
+    environment = to.environment
+    match need:
+        case Need.STATE:
+            return [_allow(["secretsmanager:GetSecretValue"], [to.state_secret_arn])]
+        case Need.WAKE_RELAY:
+            return [
+                _allow(["lambda:InvokeFunction"], [_function(stack, environment, "outbox_relay")])
+            ]
+        case Need.WAKE_DISPATCHER:
+            return [
+                _allow(["lambda:InvokeFunction"], [_function(stack, environment, "dispatcher")])
+            ]
+        case Need.INVOKE_RUNNER:
+            runner = _function(stack, environment, "operator_runner")
+            return [_allow(["lambda:InvokeFunction"], [runner])]
+        case Need.SIGN_TOKENS:
+            return [_allow(["kms:Sign", "kms:GetPublicKey"], [to.signing_key_arn])]
+        case Need.VERIFY_TOKENS:
+            return [_allow(["kms:GetPublicKey"], [to.signing_key_arn])]
+        case Need.READ_LOGS:
+            listing = _allow(["s3:ListBucket"], [to.bucket_arn])
+            listing.add_conditions({"StringLike": {"s3:prefix": "org/*/logs/*"}})
+            return [listing, _allow(["s3:GetObject"], [f"{to.bucket_arn}/org/*/logs/*"])]
+        case Need.WRITE_LOGS:
+            return [_allow(["s3:PutObject"], [f"{to.bucket_arn}/org/*/logs/*"])]
+        case Need.SEND_WAKE_UPS:
+            return [_allow(["sqs:SendMessage", "sqs:GetQueueUrl"], _queues(stack, environment))]
+        case Need.HEAR_WAKE_UPS:
+            actions = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]
+            return [_allow(actions, _queues(stack, environment))]
+        case Need.WORKER_TOKENS:
+            return [_allow(["secretsmanager:GetSecretValue"], to.worker_token_arns)]
+        case Need.USER_SECRETS:
+            own = stack.format_arn(
+                service="secretsmanager",
+                resource="secret",
+                resource_name=f"{environment.prefix}/user/*",
+                arn_format=ArnFormat.COLON_RESOURCE_NAME,
+            )
+            return [_allow(["secretsmanager:GetSecretValue"], [own])]
+        case Need.INTERNAL_API | Need.TASK_API | Need.OPERATORS | Need.CHILDREN | Need.IDENTITY:
+            # Reached over HTTP with a token, or not outside at all.
+            return []
+    assert_never(need)
+
+
+def _allow(actions: Sequence[str], resources: Iterable[str]) -> iam.PolicyStatement:
+    return iam.PolicyStatement(actions=list(actions), resources=list(resources))
+
+
+def _function(stack: Stack, environment: Environment, name: str) -> str:
+    """By name: functions that call each other in a circle cannot refer to each other."""
+    return stack.format_arn(
+        service="lambda",
+        resource="function",
+        resource_name=environment.function_name(name),
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )
+
+
+def _queues(stack: Stack, environment: Environment) -> list[str]:
+    return [
+        stack.format_arn(service="sqs", resource=environment.queue_name(org))
+        for org in environment.orgs
+    ]

@@ -1,0 +1,44 @@
+"""The orgs that a deployment names: made, with administrators and the token of their workers."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from trace_core.identity.orgs import Orgs
+from trace_core.kernel.ids import OrgId
+from trace_core.ports.secret_store import Namespace, SecretStore
+
+WORKER_TOKEN = "worker_token"  # noqa: S105  # the name of the secret, not the secret
+"""A platform secret of each org, made with its queue."""
+
+
+class ProvisionedOrg(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")
+    org_id: UUID
+    administrators: tuple[str, ...] = ()
+
+
+class Provision(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    orgs: tuple[ProvisionedOrg, ...]
+
+
+class Provisioning:
+    def __init__(self, orgs: Orgs, secrets: SecretStore) -> None:
+        self._orgs = orgs
+        self._secrets = secrets
+
+    def provision(self, wanted: Provision) -> None:
+        """May be repeated; takes nothing away. A token that was replaced is revoked by hand."""
+        for org in wanted.orgs:
+            org_id = OrgId(org.org_id)
+            self._orgs.create_org(org_id, org.name)
+            for subject in org.administrators:
+                self._orgs.ensure_member(org_id, subject, "admin")
+            token = self._secrets.get(org_id, Namespace.PLATFORM, WORKER_TOKEN)
+            self._orgs.add_worker_token(org_id, "worker", token)
