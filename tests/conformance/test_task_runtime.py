@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,8 +17,7 @@ from tests.conformance.recorder import recording
 from tests.fault_proxy import FaultProxy
 from tests.localstack_server import LocalStack
 from trace_core.adapters.aws.calls import CONFIG
-from trace_core.adapters.aws.lambda_functions import LambdaRuntime, read_payload
-from trace_core.adapters.aws.s3 import S3ObjectStore
+from trace_core.adapters.aws.lambda_functions import LambdaRuntime, reference
 from trace_core.adapters.lite.processes import ProcessRuntime
 from trace_core.kernel.errors import Unavailable
 from trace_core.ports.task_runtime import TaskRuntime
@@ -35,6 +35,8 @@ class RuntimeHarness:
     release: Callable[[], None]
     make_unavailable: Callable[[], None]
     patience: float = 5.0
+    whole: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda payload: payload
+    """What arrives of a payload: itself, or what names it where it does not fit."""
 
     def runs_of(self, payload: Mapping[str, Any], count: int) -> list[Mapping[str, Any]]:
         """The runs of this payload, once there are so many."""
@@ -79,21 +81,17 @@ def _processes(_request: pytest.FixtureRequest | None = None) -> Iterator[Runtim
 @contextmanager
 def _lambda_functions(request: pytest.FixtureRequest) -> Iterator[RuntimeHarness]:
     localstack: LocalStack = request.getfixturevalue("localstack")
-    bucket = localstack.name("bucket")
-    s3 = localstack.session.client("s3", config=CONFIG)
-    s3.create_bucket(Bucket=bucket)
-    objects = S3ObjectStore(s3, bucket)
     proxy = FaultProxy(localstack.endpoint)
     client = localstack.session.client("lambda", config=CONFIG, endpoint_url=proxy.endpoint)
     with recording(localstack) as recorder, ExitStack() as stack:
         yield RuntimeHarness(
-            runtime=LambdaRuntime(client, recorder.deploy("runs"), objects),
-            # As the runner does it: the payload of a call may lie in the object store.
-            arrived=lambda: [read_payload(event, objects) for event in recorder.calls("runs")],
+            runtime=LambdaRuntime(client, recorder.deploy("runs")),
+            arrived=lambda: recorder.calls("runs"),
             hold=recorder.hold,
             release=recorder.release,
             make_unavailable=lambda: stack.enter_context(proxy.outage()),
             patience=20.0,
+            whole=lambda payload: reference(payload) if size(payload) > 256 * 1024 else payload,
         )
     proxy.close()
 
@@ -135,12 +133,19 @@ def test_a_payload_arrives_whole_and_exactly_as_it_was_sent(runtimes: RuntimeHar
     assert runtimes.runs_of(payload, 1) == [payload]
 
 
-def test_a_payload_over_256_kb_arrives_whole(runtimes: RuntimeHarness) -> None:
-    payload = make_payload(config={"long": "x" * 400_000})
+def size(payload: Mapping[str, Any]) -> int:
+    return len(json.dumps(payload, separators=(",", ":")))
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1, 300_000])
+def test_a_payload_around_256_kb_and_over_it_arrives(runtimes: RuntimeHarness, over: int) -> None:
+    payload = make_payload(config={"long": ""})
+    payload["config"]["long"] = "x" * (256 * 1024 + over - size(payload))
     runtimes.runtime.start(payload)
-    assert runtimes.runs_of(payload, 1) == [payload]
-    runtimes.runtime.start(payload)
-    assert runtimes.runs_of(payload, 2) == [payload, payload], "a repeat finds its object there"
+    [arrived] = runtimes.runs_of(payload, 1)
+    assert arrived == runtimes.whole(payload)
+    for name in ("task_id", "start_token", "org_id", "attempt"):
+        assert arrived[name] == payload[name], "enough for the exchange, which answers the rest"
 
 
 def test_a_payload_is_taken_as_it_was_at_the_start(runtimes: RuntimeHarness) -> None:

@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trace_core.adapters.aws.calls import calling
-from trace_core.kernel.errors import Conflict
 from trace_core.kernel.limits import QUEUE_MESSAGE_MAX
-from trace_core.ports.object_store import ObjectStore
 from trace_core.ports.waker import Function
 
 if TYPE_CHECKING:
@@ -19,8 +17,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _SERVICE = "Lambda"
 _PAYLOAD_MAX = QUEUE_MESSAGE_MAX
-"""What an asynchronous invoke takes for certain; more goes by reference."""
-_ROOM = 100
+"""What an asynchronous invoke takes for certain; emulators take more."""
+_ROOM = 20
 """Lambda queues invokes itself; this only bounds how many are reserved ahead of their runs."""
 
 
@@ -31,46 +29,35 @@ class LambdaRuntime:
     backoff and their count belong to the task.
     """
 
-    def __init__(self, client: LambdaClient, function: str, objects: ObjectStore) -> None:
+    def __init__(self, client: LambdaClient, function: str, *, room: int = _ROOM) -> None:
         self._client = client
         self._function = function
-        self._objects = objects
+        self._room = room
 
     def room(self) -> int:
-        return _ROOM
+        return self._room
 
     def start(self, payload: Mapping[str, Any]) -> None:
         body = json.dumps(payload, separators=(",", ":")).encode()
         if len(body) > _PAYLOAD_MAX:
-            body = self._by_reference(payload, body)
+            body = json.dumps(reference(payload), separators=(",", ":")).encode()
         with calling(_SERVICE):
             self._client.invoke(FunctionName=self._function, InvocationType="Event", Payload=body)
 
     def close(self) -> None:
         self._client.close()
 
-    def _by_reference(self, payload: Mapping[str, Any], body: bytes) -> bytes:
-        key = payload_key(payload)
-        try:
-            self._objects.create(key, body)
-        except Conflict:
-            # The same reservation, sent again: what is there is what would be written.
-            logger.debug("payload %s is there already", key)
-        return json.dumps({"payload_object": key}).encode()
 
-
-def payload_key(payload: Mapping[str, Any]) -> str:
-    """One object for each reservation: the start token is its name's unguessable part."""
-    return f"payloads/{payload['org_id']}/{payload['task_id']}/{payload['start_token']}.json"
-
-
-def read_payload(event: Mapping[str, Any], objects: ObjectStore) -> Mapping[str, Any]:
-    """The payload of an invoke, wherever it was put."""
-    key = event.get("payload_object")
-    if key is None:
-        return event
-    payload: dict[str, Any] = json.loads(objects.read(str(key)))
-    return payload
+def reference(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands for a payload that is too large: the exchange answers with the whole of it."""
+    job = payload["job"]
+    return {
+        "task_id": payload["task_id"],
+        "org_id": payload["org_id"],
+        "attempt": payload["attempt"],
+        "start_token": payload["start_token"],
+        "job": {"dag_name": job["dag_name"], "name": job["name"]},
+    }
 
 
 class LambdaWaker:

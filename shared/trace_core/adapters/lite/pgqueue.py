@@ -150,8 +150,6 @@ class PgQueue:
         return max((visible_at - now).total_seconds(), _SHORTEST_WAIT_SECONDS)
 
 
-
-
 def _decode_receipts(receipts: Sequence[str]) -> list[tuple[UUID, UUID]]:
     # What never was a receipt is no longer one either.
     matches = (_RECEIPT.fullmatch(receipt) for receipt in receipts)
