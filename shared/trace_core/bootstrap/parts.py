@@ -15,20 +15,15 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from trace_core.adapters.lite.arrivals import QueueArrivals
-from trace_core.adapters.lite.file_objects import FileObjectStore
-from trace_core.adapters.lite.file_secrets import FileSecretStore
-from trace_core.adapters.lite.home import Home, SharedPostgres
-from trace_core.adapters.lite.key_file import KeyFileSigner
-from trace_core.adapters.lite.notify import NotifyWaker
-from trace_core.adapters.lite.pgqueue import PgQueue
+from trace_core.adapters.lite.home import Home
 from trace_core.adapters.lite.processes import ProcessRuntime
 from trace_core.adapters.lite.system_clock import SystemClock
+from trace_core.bootstrap.profiles import Adapters, LiteAdapters
 from trace_core.dag.catalog import Catalog
 from trace_core.database import migrate as schema
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.backoff import Jitter
-from trace_core.kernel.errors import Invalid, Unavailable
+from trace_core.kernel.errors import Unavailable
 from trace_core.kernel.ids import Ids
 from trace_core.operators.catalog import load_catalog
 from trace_core.ports.arrivals import Arrivals
@@ -59,14 +54,19 @@ class Parts:
         ]
         if unknown:
             raise TypeError(f"there is no part named {', '.join(unknown)}")
-        if settings.profile is not Profile.LITE:
-            raise Invalid("This build has the adapters of the lite profile only.")
         self.settings = settings
         self.home = Home(settings.home)
         self.lock = threading.RLock()
         self.parts: dict[str, Any] = dict(parts)
         self._given = frozenset(parts)
-        self._postgres: SharedPostgres | None = None
+        self._adapters = self._choose_adapters()
+
+    def _choose_adapters(self) -> Adapters:
+        if self.settings.profile is Profile.LITE:
+            return LiteAdapters(self)
+        from trace_core.bootstrap.aws_profile import AwsAdapters
+
+        return AwsAdapters(self)
 
     def _part(self, name: str, build: Callable[[], T]) -> T:
         """A part that is built at its first use, by one thread, and kept."""
@@ -94,43 +94,35 @@ class Parts:
         return self._part("state_dsn", self._build_state_dsn)
 
     def _build_state_dsn(self) -> str:
-        if "state" in self._given:
-            return self.state.dsn
-        if self.settings.state_dsn is not None:
-            return self.settings.state_dsn.get_secret_value()
-        self._postgres = self.home.postgres()
-        return self._postgres.acquire()
+        return self.state.dsn if "state" in self._given else self._adapters.state_dsn()
 
     @property
     def state(self) -> StateDatabase:
-        return self._part("state", self._build_state)
-
-    def _build_state(self) -> StateDatabase:
-        return StateDatabase(self.state_dsn, size=self.settings.state_connections)
+        return self._part("state", self._adapters.state)
 
     @property
     def queue(self) -> Queue:
-        return self._part("queue", lambda: PgQueue(self.state, self.clock, self.ids))
+        return self._part("queue", self._adapters.queue)
 
     @property
     def arrivals(self) -> Arrivals:
-        return self._part("arrivals", lambda: QueueArrivals(self.state_dsn))
+        return self._part("arrivals", self._adapters.arrivals)
 
     @property
     def waker(self) -> Waker:
-        return self._part("waker", lambda: NotifyWaker(self.state))
+        return self._part("waker", self._adapters.waker)
 
     @property
     def objects(self) -> ObjectStore:
-        return self._part("objects", lambda: FileObjectStore(self.home.objects))
+        return self._part("objects", self._adapters.objects)
 
     @property
     def secrets(self) -> SecretStore:
-        return self._part("secrets", lambda: FileSecretStore(self.home.secrets))
+        return self._part("secrets", self._adapters.secrets)
 
     @property
     def signer(self) -> TokenSigner:
-        return self._part("signer", lambda: KeyFileSigner(self.home.keys / "task.pem"))
+        return self._part("signer", self._adapters.signer)
 
     @property
     def catalog(self) -> Catalog:
@@ -150,9 +142,10 @@ class Parts:
 
     @property
     def task_runtime(self) -> TaskRuntime:
-        return self._part("task_runtime", self._build_task_runtime)
+        return self._part("task_runtime", self._adapters.task_runtime)
 
-    def _build_task_runtime(self) -> TaskRuntime:
+    def local_runtime(self) -> TaskRuntime:
+        """Child processes of this one, which the profile `lite` has for functions."""
         pool = self.lambda_pool
         supervisor = Supervisor(
             pool, clock=self.clock, secrets=self.secrets, logs=AttemptLogs(self.objects)
@@ -202,9 +195,7 @@ class Parts:
                 if name in self.parts and name not in self._given:
                     self.parts[name].close()
             self.parts.clear()
-            if self._postgres is not None:
-                self._postgres.release()
-                self._postgres = None
+            self._adapters.close()
 
 
 @contextmanager

@@ -6,7 +6,7 @@ points before and after its commit, at which the simulation may crash it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -79,11 +79,28 @@ class StateDatabase:
     """Every access to the state database goes through here."""
 
     def __init__(
-        self, dsn: str, *, size: int = 4, crash_points: CrashPoints = no_crash_points
+        self,
+        dsn: str,
+        *,
+        size: int = 4,
+        crash_points: CrashPoints = no_crash_points,
+        refresh: Callable[[], str] | None = None,
     ) -> None:
+        """`refresh` gives the address anew, for one whose password may change meanwhile."""
         self.dsn = dsn
         self.crash_points = crash_points
-        self._connections = Connections(lambda: _connect(dsn), size, timeout=10)
+        self._refresh = refresh
+        self._connections = Connections(self._connect, size, timeout=10)
+
+    def _connect(self) -> Connection[Row]:
+        try:
+            return _connect(self.dsn)
+        except psycopg.OperationalError:
+            fresh = self._refresh() if self._refresh is not None else self.dsn
+            if fresh == self.dsn:
+                raise
+            self.dsn = fresh
+            return _connect(fresh)
 
     def close(self) -> None:
         self._connections.close()

@@ -1,0 +1,96 @@
+"""The adapters of the profile `aws`. Imported only there: the library takes its time to load."""
+
+from __future__ import annotations
+
+import boto3
+
+from trace_core.adapters.aws.calls import CONFIG
+from trace_core.adapters.aws.kms import KmsSigner
+from trace_core.adapters.aws.lambda_functions import LambdaRuntime, LambdaWaker
+from trace_core.adapters.aws.s3 import S3ObjectStore
+from trace_core.adapters.aws.secrets_manager import SecretsManagerStore
+from trace_core.adapters.aws.sqs import SqsQueue
+from trace_core.adapters.aws.state_secret import read_state_dsn
+from trace_core.adapters.no_arrivals import NoArrivals
+from trace_core.bootstrap.profiles import HasState
+from trace_core.database.state import StateDatabase
+from trace_core.kernel.errors import Invalid
+from trace_core.ports.arrivals import Arrivals
+from trace_core.ports.object_store import ObjectStore
+from trace_core.ports.queue import Queue
+from trace_core.ports.secret_store import SecretStore
+from trace_core.ports.task_runtime import TaskRuntime
+from trace_core.ports.token_signer import TokenSigner
+from trace_core.ports.waker import Function, Waker
+from trace_core.settings import variable
+
+
+class AwsAdapters:
+    """What the stack made, by the names that it gave to this function."""
+
+    def __init__(self, parts: HasState) -> None:
+        self._parts = parts
+        # Finds region, role and, on an emulator, the endpoint in the environment.
+        self._session = boto3.Session()
+
+    def state_dsn(self) -> str:
+        given = self._parts.settings.state_dsn
+        if given is not None:
+            return given.get_secret_value()
+        client = self._session.client("secretsmanager", config=CONFIG)
+        return read_state_dsn(client, self._required("state_secret"))
+
+    def state(self) -> StateDatabase:
+        parts = self._parts
+        return StateDatabase(
+            parts.state_dsn,
+            size=parts.settings.state_connections,
+            # The password may have been rotated since this process read it.
+            refresh=self.state_dsn,
+        )
+
+    def queue(self) -> Queue:
+        client = self._session.client("sqs", config=CONFIG)
+        return SqsQueue(client, prefix=self._required("queue_prefix"))
+
+    def arrivals(self) -> Arrivals:
+        return NoArrivals()
+
+    def waker(self) -> Waker:
+        settings = self._parts.settings
+        names = {
+            Function.OUTBOX_RELAY: settings.relay_function,
+            Function.DISPATCHER: settings.dispatcher_function,
+        }
+        client = self._session.client("lambda", config=CONFIG)
+        return LambdaWaker(client, {each: name for each, name in names.items() if name})
+
+    def objects(self) -> ObjectStore:
+        client = self._session.client("s3", config=CONFIG)
+        return S3ObjectStore(client, self._required("bucket"))
+
+    def secrets(self) -> SecretStore:
+        client = self._session.client("secretsmanager", config=CONFIG)
+        return SecretsManagerStore(client, prefix=self._required("secret_prefix"))
+
+    def signer(self) -> TokenSigner:
+        client = self._session.client("kms", config=CONFIG)
+        return KmsSigner(client, self._required("signing_key").split(","))
+
+    def task_runtime(self) -> TaskRuntime:
+        client = self._session.client("lambda", config=CONFIG)
+        return LambdaRuntime(
+            client,
+            self._required("runner_function"),
+            room=self._parts.settings.runner_concurrency or 1,
+        )
+
+    def close(self) -> None:
+        pass
+
+    def _required(self, field: str) -> str:
+        value: str | None = getattr(self._parts.settings, field)
+        if value is None:
+            name = variable(field)
+            raise Invalid(f"The profile aws needs {name} for that.", variables=[name])
+        return value

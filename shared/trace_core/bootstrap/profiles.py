@@ -1,0 +1,102 @@
+"""The adapters of each profile: what differs between one machine and AWS, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from trace_core.adapters.lite.arrivals import QueueArrivals
+from trace_core.adapters.lite.file_objects import FileObjectStore
+from trace_core.adapters.lite.file_secrets import FileSecretStore
+from trace_core.adapters.lite.home import Home, SharedPostgres
+from trace_core.adapters.lite.key_file import KeyFileSigner
+from trace_core.adapters.lite.notify import NotifyWaker
+from trace_core.adapters.lite.pgqueue import PgQueue
+from trace_core.database.state import StateDatabase
+from trace_core.kernel.ids import Ids
+from trace_core.ports.arrivals import Arrivals
+from trace_core.ports.clock import Clock
+from trace_core.ports.object_store import ObjectStore
+from trace_core.ports.queue import Queue
+from trace_core.ports.secret_store import SecretStore
+from trace_core.ports.task_runtime import TaskRuntime
+from trace_core.ports.token_signer import TokenSigner
+from trace_core.ports.waker import Waker
+from trace_core.settings import Settings
+
+
+class HasState(Protocol):
+    """The parts that adapters are built on."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def home(self) -> Home: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def ids(self) -> Ids: ...
+    @property
+    def state(self) -> StateDatabase: ...
+    @property
+    def state_dsn(self) -> str: ...
+    def local_runtime(self) -> TaskRuntime: ...
+
+
+class Adapters(Protocol):
+    """One method for each port whose adapter depends on the profile; each is called once."""
+
+    def state_dsn(self) -> str: ...
+    def state(self) -> StateDatabase: ...
+    def queue(self) -> Queue: ...
+    def arrivals(self) -> Arrivals: ...
+    def waker(self) -> Waker: ...
+    def objects(self) -> ObjectStore: ...
+    def secrets(self) -> SecretStore: ...
+    def signer(self) -> TokenSigner: ...
+    def task_runtime(self) -> TaskRuntime: ...
+    def close(self) -> None: ...
+
+
+class LiteAdapters:
+    """Everything in the home folder and in Postgres."""
+
+    def __init__(self, parts: HasState) -> None:
+        self._parts = parts
+        self._postgres: SharedPostgres | None = None
+
+    def state_dsn(self) -> str:
+        given = self._parts.settings.state_dsn
+        if given is not None:
+            return given.get_secret_value()
+        self._postgres = self._parts.home.postgres()
+        return self._postgres.acquire()
+
+    def state(self) -> StateDatabase:
+        parts = self._parts
+        return StateDatabase(parts.state_dsn, size=parts.settings.state_connections)
+
+    def queue(self) -> Queue:
+        return PgQueue(self._parts.state, self._parts.clock, self._parts.ids)
+
+    def arrivals(self) -> Arrivals:
+        return QueueArrivals(self._parts.state_dsn)
+
+    def waker(self) -> Waker:
+        return NotifyWaker(self._parts.state)
+
+    def objects(self) -> ObjectStore:
+        return FileObjectStore(self._parts.home.objects)
+
+    def secrets(self) -> SecretStore:
+        return FileSecretStore(self._parts.home.secrets)
+
+    def signer(self) -> TokenSigner:
+        return KeyFileSigner(self._parts.home.keys / "task.pem")
+
+    def task_runtime(self) -> TaskRuntime:
+        return self._parts.local_runtime()
+
+    def close(self) -> None:
+        if self._postgres is not None:
+            self._postgres.release()
+            self._postgres = None
