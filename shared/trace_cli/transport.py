@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 
 from trace_core import bootstrap, telemetry
 from trace_core.bootstrap import App
+from trace_core.http.auth import ORG_HEADER
 from trace_core.http.proxy_event import LocalContext, rest_event
 from trace_core.kernel.errors import TraceError, Unavailable
 from trace_core.settings import Settings
@@ -67,6 +68,7 @@ class LocalTransport:
             headers={
                 "Authorization": f"Bearer {self._app.user_token}",
                 "Content-Type": "application/json",
+                ORG_HEADER: self._app.settings.org,
             },
             body=b"" if body is None else json.dumps(body).encode(),
         )

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Sequence
 
-from trace_core.bootstrap.parts import Parts
+from trace_core.bootstrap.identity import IdentityServices
 from trace_core.dag.model import Runtime
 from trace_core.database.history import History
+from trace_core.deploy.hooks import Hooks
+from trace_core.deploy.requests import Requests
 from trace_core.deploy.service import Deploys
 from trace_core.dispatcher.control import Control
 from trace_core.dispatcher.service import Dispatcher
-from trace_core.http.auth import Authenticator, RememberedWorkers
-from trace_core.http.principal import Kind, Principal
-from trace_core.identity.capability_token import CapabilityTokens, InputPin, TaskGrant
-from trace_core.identity.orgs import Orgs
-from trace_core.kernel.errors import Unauthenticated
+from trace_core.identity.capability_token import InputPin, TaskGrant
 from trace_core.kernel.ids import DatasetVersion, LeaseToken, OrgId
 from trace_core.kernel.limits import Timings
 from trace_core.outbox.relay import Relay, send_wakeups
@@ -27,28 +24,17 @@ from trace_core.tasks.complete import Completions
 from trace_core.tasks.events import EventAcceptance
 from trace_core.tasks.invoke import invoke_ready
 from trace_core.tasks.leases import Leases
-from trace_core.tasks.model import Fence
 from trace_core.tasks.payload import Payloads, TokenRequest
 from trace_core.tasks.reaper import Reaper
 from trace_core.tasks.views import Views
 
-ISSUER = "trace"
 
-
-class App(Parts):
+class App(IdentityServices):
     """All services of one process; handlers, commands and tests get them here."""
 
     @property
     def timings(self) -> Timings:
         return self._part("timings", lambda: self.settings.timings)
-
-    @property
-    def orgs(self) -> Orgs:
-        return self._part("orgs", lambda: Orgs(self.state, self.clock, self.ids))
-
-    @property
-    def tokens(self) -> CapabilityTokens:
-        return self._part("tokens", lambda: CapabilityTokens(self.signer, self.clock, ISSUER))
 
     @property
     def claims(self) -> Claims:
@@ -104,17 +90,18 @@ class App(Parts):
         return Deploys(self.state, self.clock, self.ids, self.waker, self.catalog)
 
     @property
-    def authenticator(self) -> Authenticator:
-        return self._part("authenticator", self._build_authenticator)
+    def requests(self) -> Requests:
+        return self._part("requests", self._build_requests)
 
-    def _build_authenticator(self) -> Authenticator:
-        return Authenticator(
-            {
-                Kind.WORKER: RememberedWorkers(self.orgs.org_of_worker_token),
-                Kind.TASK: self._task,
-                Kind.USER: self._local_user,
-            }
-        )
+    def _build_requests(self) -> Requests:
+        return Requests(self.state, self.clock, self.ids, self.waker, self.catalog)
+
+    @property
+    def hooks(self) -> Hooks:
+        return self._part("hooks", self._build_hooks)
+
+    def _build_hooks(self) -> Hooks:
+        return Hooks(self.state, self.clock, self.ids, self.webhook_sources)
 
     @property
     def relay(self) -> Relay:
@@ -144,42 +131,6 @@ class App(Parts):
             self.state, self.clock, self.claims, self.completions, self.payloads, self.catalog
         )
         return Dispatcher(self.state, self.clock, self.ids, self.waker, control, self.timings)
-
-    # Local identity --------------------------------------------------------------------------
-
-    @property
-    def local_user(self) -> Principal:
-        """The person at this machine: an administrator of the one org."""
-        return self._part("local_user", self._build_local_user)
-
-    def _build_local_user(self) -> Principal:
-        org_id = self.orgs.ensure_org(self.settings.org)
-        user_id = self.orgs.ensure_member(org_id, f"local:{self.settings.org}", "admin")
-        return Principal(org_id, user_id, Kind.USER)
-
-    @property
-    def user_token(self) -> str:
-        return self._part("user_token", lambda: self.home.token("user"))
-
-    @property
-    def worker_token(self) -> str:
-        """The token of this machine's workers, registered for the one org."""
-        return self._part("worker_token", self._build_worker_token)
-
-    def _build_worker_token(self) -> str:
-        token = self.home.token("worker")
-        self.orgs.add_worker_token(self.local_user.org_id, "local", token)
-        return token
-
-    def _local_user(self, token: str) -> Principal:
-        if not hmac.compare_digest(token.encode(), self.user_token.encode()):
-            raise Unauthenticated
-        return self.local_user
-
-    def _task(self, token: str) -> Principal:
-        grant = self.tokens.verify(token)
-        fence = Fence(grant.task_id, grant.attempt, grant.lease_token)
-        return Principal(grant.org_id, None, Kind.TASK, fence)
 
     def _issue(self, request: TokenRequest) -> str:
         """The grant of one attempt; inputs are read as of their version until pins exist."""
