@@ -66,10 +66,10 @@ class IssuerKeys:
         return key
 
     def _fetch(self, now: datetime, *, wait: bool) -> None:
-        if self._too_soon(now) or not self._fetching.acquire(blocking=wait):
+        if not self._fetching.acquire(blocking=wait):
             return
         try:
-            # Another thread may have fetched while this one waited.
+            # Asked under the lock: whoever waited for another's fetch makes none of its own.
             if not self._too_soon(now):
                 self._tried_at = now
                 self._fetched = _Fetched(_usable(self._source.fetch()), now)
