@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import os
-import secrets
 import time
 from typing import Any
 
 from bench.crew import Count
 from bench.world import Site, new_app
+from trace_core.identity.model import SYSTEM
 from trace_core.worker.client import HttpClient
 
 _CONTEXT = multiprocessing.get_context("spawn")
@@ -20,9 +20,8 @@ class ApiServer:
     """The internal API in a process of its own."""
 
     def __init__(self, site: Site) -> None:
-        self.token = secrets.token_urlsafe(32)
         app = new_app(site.dsn, site.home)
-        app.orgs.add_worker_token(site.org_id, "bench", self.token)
+        self.token = app.worker_tokens.create(site.org_id, "bench", None, SYSTEM).token
         app.close()
         self._pipe, theirs = _CONTEXT.Pipe()
         self._process = _CONTEXT.Process(target=_serve, args=(theirs, site), daemon=True)

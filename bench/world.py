@@ -19,6 +19,7 @@ from pydantic import SecretStr
 from trace_core.adapters.lite.embedded_postgres import EmbeddedPostgres
 from trace_core.bootstrap import App
 from trace_core.dag.model import Runtime
+from trace_core.identity.model import SYSTEM
 from trace_core.kernel.ids import OrgId
 from trace_core.ports.waker import Function, Waker
 from trace_core.settings import Settings
@@ -128,7 +129,7 @@ def new_site(dsn: str, home: Path, dags: Sequence[str]) -> Site:
         app.migrate()
         org_id = app.orgs.ensure_org(f"bench-{uuid4().hex[:12]}")
         for text in dags:
-            app.deploys.deploy(org_id, text, "bench.yaml")
+            app.deploys.deploy(org_id, text, "bench.yaml", SYSTEM)
         leased = {c.job_id: c for c in app.claims.claim(org_id, Runtime.WORKER, 100, "bench")}
     finally:
         app.close()

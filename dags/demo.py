@@ -48,6 +48,7 @@ def main() -> int:
         user_port=0,
         internal_port=0,
         task_port=0,
+        issuer_port=0,
         lease_seconds=4,
         retry_seconds=1,
     )

@@ -12,9 +12,11 @@ from tests.manual_clock import ManualClock
 from trace_core.dag.catalog import Catalog, OperatorSpec
 from trace_core.dag.model import Activation, Runtime
 from trace_core.database.state import StateDatabase
+from trace_core.deploy.requests import Requests
 from trace_core.deploy.service import Deploys
 from trace_core.dispatcher.control import Control
 from trace_core.dispatcher.service import Dispatcher
+from trace_core.identity.model import SYSTEM
 from trace_core.identity.orgs import Orgs
 from trace_core.kernel.ids import Ids, OrgId
 from trace_core.operators.catalog import builtin_catalog
@@ -91,6 +93,7 @@ class World:
         self.admin = TaskAdmin(state, clock, ids, self.waker)
         self.views = Views(state, clock)
         self.deploys = Deploys(state, clock, ids, self.waker, CATALOG)
+        self.requests = Requests(state, clock, ids, self.waker, CATALOG)
         self.outbox = Outbox(state, self.jitter)
         self.outbox_admin = OutboxAdmin(state, clock, self.waker)
         self.control = Control(state, clock, self.claims, self.completions, self.payloads, CATALOG)
@@ -102,7 +105,7 @@ class World:
         return Orgs(self.state, self.clock, self.ids).ensure_org(name)
 
     def deploy(self, text: str = CHAIN, org: OrgId | None = None) -> None:
-        self.deploys.deploy(org or self.org, text, "test.yaml")
+        self.deploys.deploy(org or self.org, text, "test.yaml", SYSTEM)
 
     def pass_time(self, **duration: float) -> None:
         self.clock.advance(timedelta(**duration))

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from trace_core import bootstrap
-from trace_core.http import log_keys, user_calls
+from functions.user_api import credentials, members
+from functions.user_api.api import Call, api, telemetry
+from trace_core.http import identity_calls, log_keys, user_calls
 from trace_core.http.answers import Answer
-from trace_core.http.api import Api, Request
-from trace_core.http.routes import Surface
+from trace_core.kernel.errors import Unauthenticated
 from trace_core.kernel.ids import TaskId
-from trace_core.telemetry import Telemetry
 
-telemetry = Telemetry("user_api")
-api = Api(Surface.USER, bootstrap.app, telemetry)
-Call = Request[bootstrap.App]
+__all__ = ["api", "credentials", "handler", "members"]
 
 
 @api.route("GET", "/v1/status")
@@ -29,30 +26,46 @@ def dags(call: Call) -> object:
 
 @api.route("POST", "/v1/dags")
 def deploy(call: Call) -> object:
-    who, given = call.principal, call.parse(user_calls.DeployRequest)
-    done = call.app.deploys.deploy(who.org_id, given.text, given.filename, who.user_id)
+    org_id, given = call.principal.org_id, call.parse(user_calls.DeployRequest)
+    done = call.app.deploys.deploy(org_id, given.text, given.filename, call.actor)
     return Answer(201 if done.created else 200, done)
 
 
 @api.route("POST", "/v1/dags/<dag>/pause")
 def pause(call: Call) -> object:
-    call.app.deploys.pause(call.principal.org_id, call.path["dag"])
+    call.app.deploys.pause(call.principal.org_id, call.path["dag"], call.actor)
     return {"dag": call.path["dag"], "paused": True}
 
 
 @api.route("POST", "/v1/dags/<dag>/resume")
 def resume(call: Call) -> object:
-    call.app.deploys.resume(call.principal.org_id, call.path["dag"])
+    call.app.deploys.resume(call.principal.org_id, call.path["dag"], call.actor)
     return {"dag": call.path["dag"], "paused": False}
 
 
 @api.route("POST", "/v1/dags/<dag>/jobs/<job>/trigger")
 def trigger(call: Call) -> object:
-    who, dag, job = call.principal, call.path["dag"], call.path["job"]
+    dag, job = call.path["dag"], call.path["job"]
     telemetry.keys(job=f"{dag}.{job}")
     request = call.parse(user_calls.TriggerRequest).request
-    number = call.app.deploys.trigger(who.org_id, dag, job, request, who.user_id)
+    number = call.app.requests.trigger(call.principal.org_id, dag, job, request, call.actor)
     return Answer(202, {"dag": dag, "job": job, "number": number})
+
+
+@api.route("PUT", "/v1/dags/<dag>/deploy-roles")
+def deploy_roles(call: Call) -> object:
+    dag, roles = call.path["dag"], call.parse(identity_calls.DeployRoles).roles
+    call.app.deploys.set_deploy_roles(call.principal.org_id, dag, roles, call.actor)
+    return {"dag": dag, "deploy_roles": sorted(set(roles))}
+
+
+@api.route("POST", "/v1/hooks/<source_id>")
+def receive(call: Call) -> object:
+    grant = call.principal.source
+    if grant is None:
+        raise Unauthenticated
+    done = call.app.requests.receive(grant, call.parse(identity_calls.HookBody).root)
+    return Answer(200 if done.repeated else 202, {"number": done.number})
 
 
 @api.route("GET", "/v1/tasks")
@@ -76,14 +89,14 @@ def logs(call: Call) -> object:
 @api.route("POST", "/v1/tasks/<task_id>/cancel")
 def cancel(call: Call) -> object:
     task_id = _task_id(call)
-    done = call.app.task_admin.cancel(call.principal.org_id, task_id)
+    done = call.app.task_admin.cancel(call.principal.org_id, task_id, call.actor)
     return {"task_id": task_id, "status": done}
 
 
 @api.route("POST", "/v1/tasks/<task_id>/retry")
 def retry(call: Call) -> object:
     task_id = _task_id(call)
-    done = call.app.task_admin.retry(call.principal.org_id, task_id)
+    done = call.app.task_admin.retry(call.principal.org_id, task_id, call.actor)
     return {"task_id": task_id, "status": done}
 
 
@@ -96,7 +109,6 @@ def outbox(call: Call) -> object:
 @api.route("POST", "/v1/outbox/reset")
 def reset_outbox(call: Call) -> object:
     given = call.parse(user_calls.OutboxReset)
-    call.principal.require_admin()
     return {"reset": call.app.outbox_admin.reset(call.principal.org_id, **dict(given))}
 
 
@@ -109,7 +121,6 @@ def queues(call: Call) -> object:
 def redrive(call: Call) -> object:
     name = user_calls.queue_of(call.path["runtime"], call.principal.org_id)
     limit = call.parse(user_calls.RedriveRequest).limit
-    call.principal.require_admin()
     return {"queue": name, "moved": call.app.queue.redrive(name, limit=limit)}
 
 
@@ -121,14 +132,12 @@ def quotas(call: Call) -> object:
 @api.route("POST", "/v1/quotas")
 def set_quota(call: Call) -> object:
     given = call.parse(user_calls.QuotaRequest)
-    call.principal.require_admin()
     call.app.quotas.set_quota(call.principal.org_id, **dict(given))
     return given
 
 
 @api.route("POST", "/v1/quotas/clear")
 def clear_quota(call: Call) -> object:
-    call.principal.require_admin()
     return {"cleared": call.app.quotas.clear_quota(call.principal.org_id)}
 
 

@@ -129,6 +129,25 @@ def trigger(
         hint(f"Next: trace task list --dag {dag}")
 
 
+@commands.command(name="deploy-roles")
+def deploy_roles(
+    dag: Dag,
+    roles: Annotated[
+        list[str] | None, typer.Argument(help="Org roles; none: its creator and administrators.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which org roles may deploy, pause, resume and trigger a DAG."""
+    with connect() as api:
+        path = f"/v1/dags/{quoted(dag)}/deploy-roles"
+        done = api.call("PUT", path, body={"roles": roles or []})
+    if as_json:
+        print_json(done)
+    else:
+        whom = ", ".join(done["deploy_roles"]) or "its creator and administrators only"
+        say(f"{dag} is open to {whom}.")
+
+
 def _pair(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name:

@@ -15,8 +15,12 @@ commands = typer.Typer(help="The state database.", no_args_is_help=True)
 @commands.command()
 def migrate(as_json: AsJson = False) -> None:
     """Apply the migrations that are missing, all or nothing."""
-    with bootstrap.running(App(Settings.from_env())) as app:
+    settings = Settings.from_env()
+    with bootstrap.running(App(settings)) as app:
         applied = [f"{each.number:04}_{each.name}" for each in app.migrate()]
+        first = settings.first_admin
+        if first is not None:
+            app.orgs.first_admin(app.own_org, app.subject(first))
     if as_json:
         print_json({"applied": applied})
     elif applied:

@@ -48,7 +48,8 @@ def dev(
     with until_interrupted() as stop, _logs_in(home.log_file):
         say("Starting Trace …")
         with Platform(settings, Choices(children=children)) as platform:
-            urls = {server.name: server.url for server in platform.servers}
+            servers = [*platform.servers, *([platform.issuer] if platform.issuer else [])]
+            urls = {server.name: server.url for server in servers}
             home.write_running({"urls": urls})
             try:
                 for name, url in urls.items():

@@ -6,7 +6,19 @@ import sys
 
 import typer
 
-from trace_cli import dags, db, outbox, queues, quotas, tasks
+from trace_cli import (
+    dags,
+    db,
+    members,
+    orgs,
+    outbox,
+    queues,
+    quotas,
+    secrets,
+    tasks,
+    tokens,
+)
+from trace_cli.audit import audit
 from trace_cli.dev import dev
 from trace_cli.output import print_error
 from trace_cli.status import status
@@ -23,12 +35,20 @@ app = typer.Typer(
 app.command()(status)
 app.command()(dev)
 app.command()(worker)
+app.command()(audit)
+app.command()(tokens.token)
 app.add_typer(dags.commands, name="dag")
 app.add_typer(tasks.commands, name="task")
 app.add_typer(outbox.commands, name="outbox")
 app.add_typer(queues.commands, name="queue")
 app.add_typer(quotas.commands, name="quota")
 app.add_typer(db.commands, name="db")
+app.add_typer(members.commands, name="member")
+app.add_typer(members.role_commands, name="role")
+app.add_typer(secrets.commands, name="secret")
+app.add_typer(tokens.worker_commands, name="worker-token")
+app.add_typer(tokens.hook_commands, name="hook")
+app.add_typer(orgs.commands, name="org")
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Self
+from typing import Any, Self
 
 from functions.dispatcher.handler import handler as dispatcher
 from functions.internal_api.handler import handler as internal_api
@@ -58,6 +58,8 @@ class Platform:
         self.app: App
         self.scheduler: Scheduler
         self.servers: tuple[LocalServer, ...] = ()
+        self.issuer: LocalServer | None = None
+        """The development issuer, unless users have one of their own."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -87,11 +89,15 @@ class Platform:
             self._stack.callback(server.stop)
             self.servers += (server,)
         user, internal, task = self.servers
+        if settings.oidc_issuer is None:
+            self.issuer = LocalServer("issuer", self._issue, settings.issuer_port)
+            self._stack.callback(self.issuer.stop)
         settings = settings.model_copy(
             update={
                 "user_port": user.port,
                 "internal_port": internal.port,
                 "task_port": task.port,
+                "issuer_port": self.issuer.port if self.issuer else settings.issuer_port,
                 "internal_url": None,
                 "task_api_url": None,
             }
@@ -99,7 +105,7 @@ class Platform:
         self.app = self._stack.enter_context(bootstrap.running(App(settings, **self._parts)))
         self.app.migrate()
         worker_token = self.app.worker_token
-        for server in self.servers:
+        for server in self._all_servers():
             server.start()
         # Stopped again before the app closes, and so before the database goes.
         self._stack.callback(self._stop_servers)
@@ -109,8 +115,14 @@ class Platform:
 
     def _stop_servers(self) -> None:
         self.app.end_waits()
-        for server in self.servers:
+        for server in self._all_servers():
             server.stop()
+
+    def _all_servers(self) -> tuple[LocalServer, ...]:
+        return (*self.servers, self.issuer) if self.issuer else self.servers
+
+    def _issue(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
+        return self.app.development_issuer.handler(event, context)
 
     def _start_scheduler(self) -> None:
         sweep = timedelta(seconds=self._choices.sweep_seconds)
@@ -135,7 +147,7 @@ class Platform:
 
     def _start_worker(self, token: str) -> None:
         # The token is one of the local user's org, and so are the hints that it can follow.
-        queue = wake_queue(Runtime.WORKER, self.app.local_user.org_id)
+        queue = wake_queue(Runtime.WORKER, self.app.own_org)
         wake_ups = QueueWakeUps(self.app.queue, queue)
         worker = Worker(self.app, token, self._choices, wake_ups=wake_ups)
         self._stack.callback(worker.stop)

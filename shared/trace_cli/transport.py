@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from trace_core import bootstrap, telemetry
+from trace_core.adapters.lite.home import Home
 from trace_core.bootstrap import App
+from trace_core.http.auth import ORG_HEADER
 from trace_core.http.proxy_event import LocalContext, rest_event
 from trace_core.kernel.errors import TraceError, Unavailable
 from trace_core.settings import Settings
@@ -67,6 +69,7 @@ class LocalTransport:
             headers={
                 "Authorization": f"Bearer {self._app.user_token}",
                 "Content-Type": "application/json",
+                ORG_HEADER: self._app.settings.org,
             },
             body=b"" if body is None else json.dumps(body).encode(),
         )
@@ -84,10 +87,17 @@ def _error(status: int, details: Mapping[str, Any], app: App) -> ApiError:
     return ApiError(status, details)
 
 
+def _beside_dev(settings: Settings) -> Settings:
+    """With the issuer's port of the `trace dev` that runs in this folder, whichever it took."""
+    running = Home(settings.home).running() or {}
+    port = urlsplit(running.get("urls", {}).get("issuer", "")).port
+    return settings.model_copy(update={"issuer_port": port}) if port else settings
+
+
 @contextmanager
 def local_app() -> Iterator[App]:
     """The app of this folder with a migrated database; our own Postgres is started if need be."""
-    settings = Settings.from_env()
+    settings = _beside_dev(Settings.from_env())
     with ExitStack() as stack:
         app = stack.enter_context(bootstrap.running(App(settings)))
         log = stack.enter_context(app.home.log_file.open("a", encoding="utf-8"))

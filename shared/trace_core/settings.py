@@ -42,7 +42,8 @@ class Settings(BaseModel):
         description="Address of the state database; without it lite runs a Postgres of its own.",
     )
     org: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")] = Field(
-        "local", description="Name of the org that the local user and worker belong to."
+        "local",
+        description="Name of the org that commands speak for and the local worker belongs to.",
     )
     operator_modules: tuple[str, ...] = Field(
         (),
@@ -51,6 +52,28 @@ class Settings(BaseModel):
     user_port: Port = Field(7070, description="Port of the user API on loopback.")
     internal_port: Port = Field(7071, description="Port of the internal API on loopback.")
     task_port: Port = Field(7072, description="Port of the task API on loopback.")
+    issuer_port: Port = Field(
+        7073, description="Port of the development issuer on loopback; lite without an issuer only."
+    )
+    oidc_issuer: Url | None = Field(
+        None,
+        description="OpenID Connect issuer of users, as in their tokens' `iss`; without it lite "
+        "has a development issuer of its own.",
+    )
+    oidc_audience: Annotated[str, Field(min_length=1, max_length=500)] = Field(
+        "trace", description="What the `aud` of a user token must contain."
+    )
+    oidc_jwks_url: Url | None = Field(
+        None, description="Where the issuer's keys are; default: as its discovery document says."
+    )
+    first_admin: Annotated[str, Field(min_length=1, max_length=limits.SUBJECT_MAX)] | None = Field(
+        None,
+        description="Subject (`sub`) whom `trace db migrate` makes administrator of `TRACE_ORG`, "
+        "as long as the org has none.",
+    )
+    user_token: SecretStr | None = Field(
+        None, description="User token of the commands; default: one of the development issuer."
+    )
     internal_url: Url | None = Field(
         None, description="Where a worker reaches the internal API; default: the local port."
     )
@@ -105,12 +128,6 @@ class Settings(BaseModel):
     runner_concurrency: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
         None, description="Profile aws: how many tasks of `runtime: lambda` may run at once."
     )
-    oidc_issuer: Url | None = Field(
-        None, description="Profile aws: the identity provider whose tokens people show."
-    )
-    oidc_audience: Name | None = Field(
-        None, description="Profile aws: for whom the tokens of people must be meant."
-    )
 
     @property
     def timings(self) -> limits.Timings:
@@ -143,6 +160,10 @@ class Settings(BaseModel):
     @property
     def internal_address(self) -> str:
         return self.internal_url or f"http://127.0.0.1:{self.internal_port}"
+
+    @property
+    def issuer_address(self) -> str:
+        return self.oidc_issuer or f"http://127.0.0.1:{self.issuer_port}"
 
     @property
     def task_address(self) -> str:

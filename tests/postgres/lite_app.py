@@ -90,8 +90,15 @@ class Org:
     ) -> None:
         settings = Settings(home=home / name, org=name, operator_modules=(OPERATORS,))
         self.app = App(settings, state=state, clock=clock, ids=ids, waker=SilentWaker())
-        self.org_id = self.app.local_user.org_id
-        self.user, self.worker = self.app.user_token, self.app.worker_token
+        self.org_id = self.app.own_org
+        self.worker = self.app.worker_token
+        # The first use of a worker token is written down, and then nothing for an hour.
+        self.app.worker_tokens.org_of(self.worker)
+
+    @property
+    def user(self) -> str:
+        """A fresh token of the person at this machine, who administers the org."""
+        return self.app.user_token
 
     def call(
         self, method: str, path: str, body: object = None, *, token: str | None = None

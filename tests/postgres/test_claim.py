@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.factories import CHAIN, World
 from trace_core.dag.model import Runtime
+from trace_core.identity.model import SYSTEM
 from trace_core.tasks.claim import Claimed, Refused
 from trace_core.tasks.model import NotClaimed
 
@@ -85,14 +86,14 @@ def test_a_claim_by_id_gets_that_task(chain: World) -> None:
 
 def test_nothing_of_a_paused_dag_is_claimed(chain: World) -> None:
     chain.feed(1)
-    chain.deploys.pause(chain.org, "chain")
+    chain.deploys.pause(chain.org, "chain", SYSTEM)
     assert chain.claim(10) == []
     task_id = chain.rows("SELECT task_id FROM ready")[0].task_id
     assert chain.claims.claim_ids(chain.org, [task_id], "worker-1") == [
         Refused(task_id, NotClaimed.HELD)
     ]
     chain.clear_outbox()
-    chain.deploys.resume(chain.org, "chain")
+    chain.deploys.resume(chain.org, "chain", SYSTEM)
     assert chain.pending_wakes() == ["worker"]
     assert len(chain.claim(10)) == 1
 

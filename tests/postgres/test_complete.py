@@ -6,6 +6,7 @@ import pytest
 
 from tests.factories import CHAIN, World, completion
 from trace_core.dag.model import Runtime
+from trace_core.identity.model import SYSTEM
 from trace_core.kernel.errors import (
     NotFound,
     OutcomeDiffers,
@@ -202,7 +203,7 @@ def test_a_foreign_org_sees_no_task(chain: World) -> None:
     with pytest.raises(NotFound):
         chain.views.task(other, claim.task_id)
     with pytest.raises(NotFound):
-        chain.admin.cancel(other, claim.task_id)
+        chain.admin.cancel(other, claim.task_id, SYSTEM)
     assert chain.status_of(claim) == "Running"
 
 
@@ -241,14 +242,14 @@ def test_a_failure_that_is_not_retryable_ends_the_task(chain: World) -> None:
     chain.dispatcher.run_once()
     assert chain.views.task(chain.org, claim.task_id)["attempt"] == 1
     assert chain.status_of(claim) == "Failed"
-    assert chain.admin.retry(chain.org, claim.task_id) == "Queued"
+    assert chain.admin.retry(chain.org, claim.task_id, SYSTEM) == "Queued"
     assert next(c for c in chain.claim(10) if c.task_id == claim.task_id).attempt == 2
 
 
 def test_cancel_is_cooperative(chain: World) -> None:
     chain.feed(1)
     claim = chain.claim_one()
-    chain.admin.cancel(chain.org, claim.task_id)
+    chain.admin.cancel(chain.org, claim.task_id, SYSTEM)
     before = chain.rows("SELECT lease_expires_at AS at FROM leases WHERE task_id = %(t)s",
                         t=claim.task_id)[0].at  # fmt: skip
     chain.pass_time(seconds=30)
@@ -266,7 +267,7 @@ def test_cancel_is_cooperative(chain: World) -> None:
 def test_a_canceled_task_that_never_answers_ends_with_its_lease(chain: World) -> None:
     chain.feed(1)
     claim = chain.claim_one()
-    chain.admin.cancel(chain.org, claim.task_id)
+    chain.admin.cancel(chain.org, claim.task_id, SYSTEM)
     chain.pass_time(minutes=3)
     assert chain.reaper.run_once().canceled == 1
     assert chain.status_of(claim) == "Canceled"
@@ -275,6 +276,6 @@ def test_a_canceled_task_that_never_answers_ends_with_its_lease(chain: World) ->
 def test_a_queued_task_is_canceled_at_once(chain: World) -> None:
     chain.feed(1)
     task_id = chain.rows("SELECT task_id FROM ready")[0].task_id
-    assert chain.admin.cancel(chain.org, task_id) == "Canceled"
-    assert chain.admin.cancel(chain.org, task_id) == "Canceled"
+    assert chain.admin.cancel(chain.org, task_id, SYSTEM) == "Canceled"
+    assert chain.admin.cancel(chain.org, task_id, SYSTEM) == "Canceled"
     assert chain.claim(10) == []

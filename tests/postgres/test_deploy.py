@@ -6,13 +6,14 @@ import pytest
 
 from tests.factories import CHAIN, World
 from trace_core.dag.problems import DagInvalid
+from trace_core.identity.model import SYSTEM
 from trace_core.kernel.errors import AlreadyDeployed, Invalid
 
 
 def test_deploying_the_same_definition_again_changes_nothing(world: World) -> None:
-    first = world.deploys.deploy(world.org, CHAIN, "chain.yaml")
+    first = world.deploys.deploy(world.org, CHAIN, "chain.yaml", SYSTEM)
     commented = "# a comment\n" + CHAIN.replace("name: chain", "name:   chain")
-    second = world.deploys.deploy(world.org, commented, "chain.yaml")
+    second = world.deploys.deploy(world.org, commented, "chain.yaml", SYSTEM)
     assert (first.created, second.created) == (True, False)
     assert second.version == 1
     assert world.count("dag_versions") == 1

@@ -32,6 +32,7 @@ def settings(state_dsn: str, tmp_path: Path) -> Settings:
         user_port=0,
         internal_port=0,
         task_port=0,
+        issuer_port=0,
     )
 
 
@@ -156,7 +157,7 @@ def test_tokens_and_keys_belong_to_their_owner_alone(settings: Settings) -> None
         call(platform, "GET", "/v1/status")
         platform.app.signer.jwks()
         files = [*settings.home.glob("tokens/*"), *settings.home.glob("keys/*")]
-        assert {file.name for file in files} >= {"user.token", "worker.token", "task.pem"}
+        assert {file.name for file in files} >= {"worker.token", "task.pem", "issuer.pem"}
         for file in files:
             assert file.stat().st_mode & 0o077 == 0, file
 
@@ -167,7 +168,7 @@ def test_trace_dev_starts_works_and_leaves_no_process_behind(tmp_path: Path) -> 
         **os.environ,
         "TRACE_HOME": str(tmp_path / "home"),
         "TRACE_OPERATOR_MODULES": OPERATORS,
-        **{f"TRACE_{name}_PORT": "0" for name in ("USER", "INTERNAL", "TASK")},
+        **{f"TRACE_{name}_PORT": "0" for name in ("USER", "INTERNAL", "TASK", "ISSUER")},
     }
     environment.pop("TRACE_STATE_DSN", None)
     command = [sys.executable, "-c", "from trace_cli.main import main; main()"]

@@ -11,6 +11,7 @@ import pytest
 
 from tests.factories import CHAIN, World
 from trace_core.dag.model import Runtime
+from trace_core.identity.model import SYSTEM
 from trace_core.tasks.claim import Claims, Refused
 from trace_core.tasks.metering import Capacity, allowance
 from trace_core.tasks.model import NotClaimed, Priority
@@ -75,7 +76,7 @@ def test_slots_come_back_on_completion_failure_timeout_and_cancel(world: World) 
     world.complete(world.claim(1)[0])
     world.report(world.claim(1)[0], "Failed")
     canceled = world.claim(1)[0]
-    world.admin.cancel(world.org, canceled.task_id)
+    world.admin.cancel(world.org, canceled.task_id, SYSTEM)
     assert _holders(world) == 1
     world.report(canceled, "Canceled")
     assert _holders(world) == 0

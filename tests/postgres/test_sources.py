@@ -10,6 +10,7 @@ import pytest
 from tests.factories import World
 from tests.postgres.lite_app import stored
 from trace_core.dag.model import Runtime
+from trace_core.identity.model import SYSTEM
 from trace_core.kernel.errors import Invalid, NotFound, OutcomeDiffers, StaleAttempt
 from trace_core.kernel.limits import YIELDS_KEPT
 from trace_core.tasks.claim import Claimed
@@ -163,7 +164,10 @@ def test_a_source_yields_and_other_tasks_do_not(chain: World) -> None:
 
 def test_a_request_goes_through_splitter_and_aggregator(world: World) -> None:
     world.deploy(CONTROL)
-    assert world.deploys.trigger(world.org, "control", "history", {"start": 0, "end": 149}) == 1
+    assert (
+        world.requests.trigger(world.org, "control", "history", {"start": 0, "end": 149}, SYSTEM)
+        == 1
+    )
     _settle(world)
     assert _scopes(world, "history") == ["p0-149"]
     assert _scopes(world, "chunks") == [f"p{start}-{start + 9}" for start in range(0, 150, 10)]
@@ -174,16 +178,16 @@ def test_a_request_goes_through_splitter_and_aggregator(world: World) -> None:
 def test_asking_for_the_same_range_again_announces_it_again(world: World) -> None:
     world.deploy(CONTROL)
     for _ in range(2):
-        world.deploys.trigger(world.org, "control", "history", {"start": 0, "end": 49})
+        world.requests.trigger(world.org, "control", "history", {"start": 0, "end": 49}, SYSTEM)
         _settle(world)
     assert _scopes(world, "ranges") == ["p0-49", "p0-49"]
 
 
 def test_a_request_to_a_running_source_is_not_lost(world: World) -> None:
     world.deploy(CONTROL)
-    world.deploys.trigger(world.org, "control", "history", {"start": 0, "end": 9})
+    world.requests.trigger(world.org, "control", "history", {"start": 0, "end": 9}, SYSTEM)
     (slice_,) = world.claim(10, Runtime.DISPATCHER)
-    world.deploys.trigger(world.org, "control", "history", {"start": 10, "end": 19})
+    world.requests.trigger(world.org, "control", "history", {"start": 10, "end": 19}, SYSTEM)
     event = {"start": 0, "end": 9, "revision": 1}
     dataset, version = world.output("history")
     world.report(
@@ -199,11 +203,13 @@ def test_a_request_to_a_running_source_is_not_lost(world: World) -> None:
 def test_a_request_is_refused_for_what_is_no_manual_source(world: World) -> None:
     world.deploy(CONTROL)
     with pytest.raises(Invalid):
-        world.deploys.trigger(world.org, "control", "tick", {})
+        world.requests.trigger(world.org, "control", "tick", {}, SYSTEM)
     with pytest.raises(NotFound):
-        world.deploys.trigger(world.org, "control", "chunks", {})
+        world.requests.trigger(world.org, "control", "chunks", {}, SYSTEM)
     with pytest.raises(NotFound):
-        world.deploys.trigger(world.another_org(), "control", "history", {"start": 1, "end": 2})
+        world.requests.trigger(
+            world.another_org(), "control", "history", {"start": 1, "end": 2}, SYSTEM
+        )
 
 
 def test_each_tick_of_a_schedule_is_announced_once(world: World) -> None:
@@ -217,7 +223,7 @@ def test_each_tick_of_a_schedule_is_announced_once(world: World) -> None:
 
 def test_a_control_operator_that_fails_is_retried_and_shown(world: World) -> None:
     world.deploy(CONTROL.replace("range_size: 50", "range_size: 1"))
-    world.deploys.trigger(world.org, "control", "history", {"start": 0, "end": 10**12})
+    world.requests.trigger(world.org, "control", "history", {"start": 0, "end": 10**12}, SYSTEM)
     _settle(world)
     failed = world.views.tasks(world.org, job="chunks")[0]
     assert failed["status"] == "Failed"
@@ -226,7 +232,7 @@ def test_a_control_operator_that_fails_is_retried_and_shown(world: World) -> Non
 
 def test_two_dispatchers_reduce_the_same_job_without_losing_state(world: World) -> None:
     world.deploy(CONTROL)
-    world.deploys.trigger(world.org, "control", "history", {"start": 0, "end": 999})
+    world.requests.trigger(world.org, "control", "history", {"start": 0, "end": 999}, SYSTEM)
     for _ in range(40):
         world.control.run_once(limit=7)
     _settle(world)
@@ -239,13 +245,13 @@ def test_a_request_that_the_operator_would_not_understand_is_refused_to_whoever_
     world.deploy(CONTROL)
     for request in ({}, {"start": 5, "end": 1}, {"start": 0, "end": "9"}, {"start": 0, "e": 1}):
         with pytest.raises(Invalid):
-            world.deploys.trigger(world.org, "control", "history", request)
+            world.requests.trigger(world.org, "control", "history", request, SYSTEM)
     assert world.count("triggers") == 0
 
 
 def test_a_split_into_thousands_of_chunks_is_one_completion(world: World) -> None:
     world.deploy(CONTROL)
-    world.deploys.trigger(world.org, "control", "history", {"start": 0, "end": 24_999})
+    world.requests.trigger(world.org, "control", "history", {"start": 0, "end": 24_999}, SYSTEM)
     _settle(world)
     assert len(_scopes(world, "chunks")) == 2_500
     assert len(_scopes(world, "ranges")) == 500
@@ -264,7 +270,7 @@ def test_a_late_report_of_a_slice_that_was_given_up_ends_nothing(chain: World) -
 
 def test_the_relay_is_woken_only_after_a_reduction_has_committed(world: World) -> None:
     world.deploy(CONTROL)
-    world.deploys.trigger(world.org, "control", "history", {"start": 0, "end": 49})
+    world.requests.trigger(world.org, "control", "history", {"start": 0, "end": 49}, SYSTEM)
     world.clear_outbox()
     seen: list[int] = []
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.factories import CHAIN, World
 from trace_core.dag.model import Runtime
+from trace_core.identity.model import SYSTEM
 from trace_core.kernel.errors import Unavailable
 from trace_core.tasks.api import StartRequest
 from trace_core.tasks.claim import Claimed, Refused
@@ -95,7 +96,7 @@ def test_five_lapses_count_as_a_failed_attempt(lambda_world: World) -> None:
 
 def test_a_reserved_task_is_canceled_at_once(lambda_world: World) -> None:
     reserved = _reserve(lambda_world)
-    assert lambda_world.admin.cancel(lambda_world.org, reserved.task_id) == "Canceled"
+    assert lambda_world.admin.cancel(lambda_world.org, reserved.task_id, SYSTEM) == "Canceled"
     assert isinstance(_start(lambda_world, reserved, "runner-1"), Refused)
 
 

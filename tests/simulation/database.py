@@ -17,6 +17,7 @@ from tests.simulation.shapes import SHAPES, catalog
 from trace_core.database.sql import Statements
 from trace_core.database.state import Params, Row, StateDatabase, Transaction
 from trace_core.deploy.service import Deploys
+from trace_core.identity.model import SYSTEM
 from trace_core.identity.orgs import Orgs
 from trace_core.kernel.crash_points import CrashPoints
 from trace_core.kernel.errors import Unavailable
@@ -162,7 +163,9 @@ def deploy_shapes(dsn: str) -> Definitions:
     for shape, text in SHAPES.items():
         for number in (0, 1):
             org = orgs[shape, number] = Orgs(state, clock, ids).ensure_org(f"{shape}-{number}")
-            Deploys(state, clock, ids, _NoWaker(), catalog()).deploy(org, text, f"{shape}.yaml")
+            Deploys(state, clock, ids, _NoWaker(), catalog()).deploy(
+                org, text, f"{shape}.yaml", SYSTEM
+            )
     with state.connection() as connection:
         connection.execute(SQL["keep_definitions"].encode(), prepare=False)
     return Definitions(state, orgs)

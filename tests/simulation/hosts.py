@@ -13,6 +13,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.outside import SimulatedQueue, SimulatedRuntime, SimulatedWaker
 from tests.simulation.shapes import catalog
 from trace_core.dag.model import Runtime
+from trace_core.deploy.requests import Requests
 from trace_core.deploy.service import Deploys
 from trace_core.dispatcher.control import Control
 from trace_core.dispatcher.service import Dispatcher
@@ -95,6 +96,7 @@ class Host:
         self.reaper = Reaper(state, clock, ids, waker, rng.random)
         self.admin = TaskAdmin(state, clock, ids, waker)
         self.deploys = Deploys(state, clock, ids, waker, CATALOG)
+        self.requests = Requests(state, clock, ids, waker, CATALOG)
         self.payloads = RememberingPayloads(
             state, clock, lambda _request: "token", jobs=definitions.payload_jobs
         )

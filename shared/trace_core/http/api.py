@@ -17,9 +17,10 @@ from pydantic import BaseModel, TypeAdapter
 
 from trace_core.http import body
 from trace_core.http.answers import Answer, refusal
-from trace_core.http.auth import Authenticator
-from trace_core.http.principal import Kind, Principal
+from trace_core.http.auth import Authenticator, Presented
+from trace_core.http.principal import Principal
 from trace_core.http.routes import Route, Surface, route
+from trace_core.identity.model import Actor
 from trace_core.kernel.errors import NotFound
 from trace_core.telemetry import Telemetry
 
@@ -59,6 +60,10 @@ class Request(Generic[App]):
         if self._principal is None:
             raise RuntimeError("this route has no principal")
         return self._principal
+
+    @property
+    def actor(self) -> Actor:
+        return self.principal.actor
 
     def parse(self, model: type[Model]) -> Model:
         data = body.body_of(self._event)
@@ -178,9 +183,14 @@ class Api(Generic[App]):
         headers = {
             str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()
         }
-        principal = None
-        if declared.kind not in (Kind.START, Kind.NOBODY):
-            principal = app.authenticator.principal(declared.kind, headers)
+        presented = Presented(
+            headers,
+            path,
+            lambda: body.body_of(event),
+            (event.get("requestContext") or {}).get("requestId"),
+        )
+        principal = app.authenticator.admit(declared, presented)
+        if principal is not None:
             self._telemetry.keys(org=principal.org_id)
         if not all(_PARAMETER.fullmatch(value) for value in path.values()):
             raise NotFound

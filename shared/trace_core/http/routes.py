@@ -1,4 +1,7 @@
-"""Every route of every API, with the one kind of principal that may call it."""
+"""Every route of every API: the one kind of principal that may call it, and what a user must be.
+
+Plain data, so that documents about the API are made from it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from trace_core.http.principal import Kind
+from trace_core.identity.model import PlatformRole
+
+READER, WRITER, ADMIN = PlatformRole.READER, PlatformRole.WRITER, PlatformRole.ADMIN
 
 
 class Surface(StrEnum):
@@ -22,41 +28,90 @@ class Route:
     method: str
     path: str
     kind: Kind
+    role: PlatformRole | None
+    """The least that a user must be in its org; None for every other kind."""
+    summary: str
     waits: bool = False
     """The caller chooses how long it takes, so its latency says nothing about us."""
 
+    def __post_init__(self) -> None:
+        # A route that forgets its role must not exist, rather than be open to every member.
+        if (self.kind is Kind.USER) is not (self.role is not None):
+            raise ValueError(f"{self.method} {self.path}: users have a role, other kinds none")
+
+
+def _internal(method: str, path: str, summary: str, kind: Kind = Kind.WORKER) -> Route:
+    return Route(Surface.INTERNAL, method, path, kind, None, summary)
+
+
+def _task(path: str, summary: str, kind: Kind = Kind.TASK) -> Route:
+    return Route(Surface.TASK, "POST", path, kind, None, summary)
+
+
+def _user(method: str, path: str, role: PlatformRole, summary: str) -> Route:
+    return Route(Surface.USER, method, path, Kind.USER, role, summary)
+
+
+_JOB = "/v1/dags/<dag>/jobs/<job>"
 
 ROUTES = (
-    Route(Surface.INTERNAL, "POST", "/internal/task-claim", Kind.WORKER),
-    Route(Surface.INTERNAL, "GET", "/internal/task-fetch", Kind.WORKER),
-    Route(Surface.INTERNAL, "GET", "/internal/wake-ups", Kind.WORKER, waits=True),
-    Route(Surface.INTERNAL, "POST", "/internal/heartbeat", Kind.WORKER),
-    Route(Surface.INTERNAL, "POST", "/internal/events", Kind.WORKER),
-    Route(Surface.INTERNAL, "POST", "/internal/task-complete", Kind.WORKER),
-    Route(Surface.INTERNAL, "GET", "/internal/jwks/task", Kind.NOBODY),
-    Route(Surface.TASK, "POST", "/v1/task/start", Kind.START),
-    Route(Surface.TASK, "POST", "/v1/task/heartbeat", Kind.TASK),
-    Route(Surface.TASK, "POST", "/v1/task/events", Kind.TASK),
-    Route(Surface.TASK, "POST", "/v1/task/complete", Kind.TASK),
-    Route(Surface.USER, "GET", "/v1/status", Kind.USER),
-    Route(Surface.USER, "GET", "/v1/dags", Kind.USER),
-    Route(Surface.USER, "POST", "/v1/dags", Kind.USER),
-    Route(Surface.USER, "POST", "/v1/dags/<dag>/pause", Kind.USER),
-    Route(Surface.USER, "POST", "/v1/dags/<dag>/resume", Kind.USER),
-    Route(Surface.USER, "POST", "/v1/dags/<dag>/jobs/<job>/trigger", Kind.USER),
-    Route(Surface.USER, "GET", "/v1/tasks", Kind.USER),
-    Route(Surface.USER, "GET", "/v1/tasks/<task_id>", Kind.USER),
-    Route(Surface.USER, "GET", "/v1/tasks/<task_id>/logs", Kind.USER),
-    Route(Surface.USER, "POST", "/v1/tasks/<task_id>/cancel", Kind.USER),
-    Route(Surface.USER, "POST", "/v1/tasks/<task_id>/retry", Kind.USER),
-    Route(Surface.USER, "GET", "/v1/outbox", Kind.USER),
-    Route(Surface.USER, "POST", "/v1/outbox/reset", Kind.USER),
-    Route(Surface.USER, "GET", "/v1/queues", Kind.USER),
-    Route(Surface.USER, "POST", "/v1/queues/<runtime>/redrive", Kind.USER),
-    Route(Surface.USER, "GET", "/v1/quotas", Kind.USER),
-    Route(Surface.USER, "POST", "/v1/quotas", Kind.USER),
-    Route(Surface.USER, "POST", "/v1/quotas/clear", Kind.USER),
-)
+    _internal("POST", "/internal/task-claim", "Lease tasks."),
+    _internal("GET", "/internal/task-fetch", "Read one task."),
+    Route(
+        Surface.INTERNAL, "GET", "/internal/wake-ups", Kind.WORKER, None,
+        "Wait until there may be work.", waits=True,
+    ),
+    _internal("POST", "/internal/heartbeat", "Extend a lease."),
+    _internal("POST", "/internal/events", "Announce events of a running task."),
+    _internal("POST", "/internal/task-complete", "End one attempt, or several."),
+    _internal("GET", "/internal/jwks/task", "Public keys of capability tokens.", Kind.NOBODY),
+    _task("/v1/task/start", "Exchange a start token for the lease.", Kind.START),
+    _task("/v1/task/heartbeat", "Extend the lease of this attempt."),
+    _task("/v1/task/events", "Announce events of this attempt."),
+    _task("/v1/task/complete", "End this attempt."),
+    _user("GET", "/v1/me", READER, "Who you are, in which org, with which roles."),
+    _user("GET", "/v1/status", READER, "Backlog and progress of every job."),
+    _user("GET", "/v1/dags", READER, "The deployed DAGs."),
+    _user("POST", "/v1/dags", WRITER, "Deploy a DAG file."),
+    _user("POST", "/v1/dags/<dag>/pause", WRITER, "Let nothing of a DAG be claimed."),
+    _user("POST", "/v1/dags/<dag>/resume", WRITER, "Let a paused DAG work again."),
+    _user("PUT", "/v1/dags/<dag>/deploy-roles", ADMIN, "Say which org roles may deploy a DAG."),
+    _user("POST", f"{_JOB}/trigger", WRITER, "Ask a manual source for something."),
+    _user("GET", f"{_JOB}/hook", READER, "Address and secrets of a webhook source; no values."),
+    _user("POST", f"{_JOB}/hook/secret", WRITER, "Make a new secret of a webhook, shown once."),
+    _user("GET", "/v1/tasks", READER, "Tasks, newest first."),
+    _user("GET", "/v1/tasks/<task_id>", READER, "One task with attempts, inputs and events."),
+    _user("GET", "/v1/tasks/<task_id>/logs", READER, "What its operator printed."),
+    _user("POST", "/v1/tasks/<task_id>/cancel", WRITER, "Cancel a task."),
+    _user("POST", "/v1/tasks/<task_id>/retry", WRITER, "Queue an ended task again."),
+    _user("GET", "/v1/outbox", READER, "What waits to leave the database, or was given up."),
+    _user("POST", "/v1/outbox/reset", ADMIN, "Send given-up rows again."),
+    _user("GET", "/v1/queues", READER, "Wake-ups that wait, are in flight or dead."),
+    _user("POST", "/v1/queues/<runtime>/redrive", ADMIN, "Send dead wake-ups again."),
+    _user("GET", "/v1/quotas", READER, "The org's quota, and every counter beside its limit."),
+    _user("POST", "/v1/quotas", ADMIN, "Set the org's quota."),
+    _user("POST", "/v1/quotas/clear", ADMIN, "Remove the org's quota."),
+    _user("GET", "/v1/members", READER, "The members of the org."),
+    _user("POST", "/v1/members", ADMIN, "Add a member."),
+    _user("PUT", "/v1/members/<user_id>", ADMIN, "Set a member's platform role."),
+    _user("DELETE", "/v1/members/<user_id>", ADMIN, "Remove a member."),
+    _user("GET", "/v1/roles", READER, "The roles of the org."),
+    _user("POST", "/v1/roles", ADMIN, "Add a role."),
+    _user("DELETE", "/v1/roles/<role>", ADMIN, "Remove a role."),
+    _user("PUT", "/v1/roles/<role>/members/<user_id>", ADMIN, "Grant a role."),
+    _user("DELETE", "/v1/roles/<role>/members/<user_id>", ADMIN, "Revoke a role."),
+    _user("GET", "/v1/audit", ADMIN, "Who did what."),
+    _user("GET", "/v1/secrets", WRITER, "Names of secrets; no values."),
+    _user("PUT", "/v1/secrets/<name>", WRITER, "Write a secret."),
+    _user("DELETE", "/v1/secrets/<name>", WRITER, "Remove a secret."),
+    _user("GET", "/v1/worker-tokens", ADMIN, "Worker tokens, as far as they can be known."),
+    _user("POST", "/v1/worker-tokens", ADMIN, "Make a worker token, shown once."),
+    _user("DELETE", "/v1/worker-tokens/<token_id>", ADMIN, "Revoke a worker token."),
+    Route(
+        Surface.USER, "POST", "/v1/hooks/<source_id>", Kind.SOURCE, None,
+        "Call a webhook source: signed by Standard Webhooks.",
+    ),
+)  # fmt: skip
 
 
 def route(surface: Surface, method: str, path: str) -> Route:

@@ -6,7 +6,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from trace_core.identity.model import SYSTEM
 from trace_core.identity.orgs import Orgs
+from trace_core.identity.user_token import Subject
+from trace_core.identity.worker_token import WorkerTokens
 from trace_core.kernel.ids import OrgId
 from trace_core.ports.secret_store import Namespace, SecretStore
 
@@ -29,16 +32,23 @@ class Provision(BaseModel):
 
 
 class Provisioning:
-    def __init__(self, orgs: Orgs, secrets: SecretStore) -> None:
+    def __init__(
+        self, orgs: Orgs, worker_tokens: WorkerTokens, secrets: SecretStore, issuer: str
+    ) -> None:
         self._orgs = orgs
+        self._worker_tokens = worker_tokens
         self._secrets = secrets
+        self._issuer = issuer
 
     def provision(self, wanted: Provision) -> None:
-        """May be repeated; takes nothing away. A token that was replaced is revoked by hand."""
+        """May be repeated; takes nothing away. A token that was replaced is revoked by hand.
+
+        An administrator is made only where there is none: all others are added by people.
+        """
         for org in wanted.orgs:
             org_id = OrgId(org.org_id)
             self._orgs.create_org(org_id, org.name)
             for subject in org.administrators:
-                self._orgs.ensure_member(org_id, subject, "admin")
+                self._orgs.first_admin(org_id, Subject(self._issuer, subject))
             token = self._secrets.get(org_id, Namespace.PLATFORM, WORKER_TOKEN)
-            self._orgs.add_worker_token(org_id, "worker", token)
+            self._worker_tokens.ensure(org_id, "worker", token, SYSTEM)

@@ -100,6 +100,10 @@ class Ids:
             for _ in range(count)
         ]
 
+    def secret(self, count: int = 32) -> bytes:
+        """Bytes that nobody can guess."""
+        return self._random_bits(count * 8).to_bytes(count, "big")
+
     def _make(self, count: int, random_width: int, zero_bits: int) -> list[UUID]:
         made = []
         with self._lock:

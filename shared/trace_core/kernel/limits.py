@@ -19,6 +19,25 @@ LAMBDA_MAX_TIMEOUT = timedelta(seconds=900)
 CAPABILITY_TOKEN_GRACE = timedelta(minutes=5)
 CAPABILITY_TOKEN_CAP = timedelta(hours=24)
 
+USER_TOKEN_CAP = timedelta(hours=24)
+"""A user token that lives longer is refused, whoever signed it."""
+SUBJECT_MAX = 255
+ISSUER_KEYS_TTL = timedelta(minutes=10)
+ISSUER_KEYS_FLOOR = timedelta(seconds=30)
+"""Between two fetches of the issuer's keys, whatever the tokens say."""
+ISSUER_KEYS_STALE_MAX = timedelta(hours=1)
+"""How long keys serve while their issuer does not answer, and a withdrawn one may still open."""
+
+WORKER_TOKENS_VALID = 2
+"""Of one name at once: the old one and the one that takes its place."""
+WORKER_TOKEN_USE_RECORDED = timedelta(hours=1)
+"""How coarse `last_used_at` of a worker token is."""
+SECRET_VALUE_MAX = 65_536
+WEBHOOK_TOLERANCE = timedelta(minutes=5)
+WEBHOOK_BODY_MAX = 256 * 1024
+WEBHOOK_ROTATION_GRACE = timedelta(hours=24)
+"""How long the secret before the newest one still signs."""
+
 TASK_BACKOFF_BASE = timedelta(seconds=30)
 TASK_BACKOFF_CAP = timedelta(minutes=10)
 OUTBOX_BACKOFF_BASE = timedelta(seconds=1)

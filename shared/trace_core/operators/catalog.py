@@ -55,7 +55,7 @@ def builtin_catalog() -> Catalog:
             runtimes=_CONTROL_RUNTIMES,
             control=True,
             config=RangeRequestConfig,
-            source_kinds=frozenset({SourceKind.MANUAL}),
+            source_kinds=frozenset({SourceKind.MANUAL, SourceKind.WEBHOOK}),
             description="Announces the range that somebody asked for.",
             implementation="trace_core.operators.range_request:RangeRequest",
         ),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from trace_core.database.state import StateDatabase
+from trace_core.database.state import Row, StateDatabase, Transaction
+from trace_core.identity.audit import Audit
+from trace_core.identity.model import Actor
 from trace_core.kernel import limits
 from trace_core.kernel.errors import Conflict, NotFound
 from trace_core.kernel.ids import Ids, OrgId, TaskId
@@ -33,16 +35,17 @@ class TaskAdmin:
         self._clock = clock
         self._ids = ids
         self._waker = waker
+        self._audit = Audit(state, clock, ids)
 
-    def cancel(self, org_id: OrgId, task_id: TaskId) -> TaskStatus:
+    def cancel(self, org_id: OrgId, task_id: TaskId, actor: Actor) -> TaskStatus:
         """Canceled at once when it waits; a running task is asked, and stays Running until then."""
         params = self._params(org_id, task_id)
         with self._state.transaction("cancel") as tx:
             task = tx.one(SQL["task_of_org"], params)
             if task is None:
                 raise NotFound(task_id=str(task_id))
-            activation = tx.one(SQL["activation_of_task"], params)
-            if activation is not None and activation.activation == "source":
+            job = self._changed_by(tx, params, "task.cancel", actor)
+            if job.activation == "source":
                 raise NotCancelable(task_id=str(task_id))
             params |= {"job_id": task.job_id, "priority": task.priority}
             # A claim may move the task between the two places: look at both, twice.
@@ -63,17 +66,31 @@ class TaskAdmin:
             self._waker.wake(Function.OUTBOX_RELAY)
         return TaskStatus.CANCELED
 
-    def retry(self, org_id: OrgId, task_id: TaskId) -> TaskStatus:
+    def retry(self, org_id: OrgId, task_id: TaskId, actor: Actor) -> TaskStatus:
         params = self._params(org_id, task_id)
         with self._state.transaction("retry") as tx:
             task = tx.one(SQL["task_of_org"], params)
             if task is None:
                 raise NotFound(task_id=str(task_id))
+            self._changed_by(tx, params, "task.retry", actor)
             rows = tx.all(SQL["retry_ended"], params | {"priority": task.priority})
             if not rows:
                 raise NotRetryable(task_id=str(task_id))
         self._waker.wake(Function.OUTBOX_RELAY)
         return TaskStatus.QUEUED
+
+    def _changed_by(
+        self, tx: Transaction, params: dict[str, Any], action: str, actor: Actor
+    ) -> Row:
+        """The task's job, once the actor may change it; what is refused later is rolled back."""
+        job = tx.one(SQL["job_of_task"], params)
+        if job is None:
+            raise NotFound(task_id=str(params["task_id"]))
+        actor.require_deploy_right(job.dag, job.created_by, job.deploy_roles)
+        self._audit.record(
+            tx, params["org_id"], actor, action, str(params["task_id"]), job=f"{job.dag}.{job.job}"
+        )
+        return job
 
     def _params(self, org_id: OrgId, task_id: TaskId) -> dict[str, Any]:
         return {

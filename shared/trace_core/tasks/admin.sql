@@ -73,9 +73,12 @@ SELECT a.outcome, j.activation
   JOIN jobs j ON j.job_id = a.job_id
  WHERE a.task_id = %(task_id)s AND a.org_id = %(org_id)s AND a.final
 
--- name: activation_of_task
--- Whether the task is a source's durable run.
-SELECT j.activation FROM tasks t JOIN jobs j ON j.job_id = t.job_id
+-- name: job_of_task
+-- Whether the task is a source's durable run, and who may change its DAG.
+SELECT j.activation, j.name AS job, d.name AS dag, d.created_by, d.deploy_roles
+  FROM tasks t
+  JOIN jobs j ON j.job_id = t.job_id
+  JOIN dags d ON d.dag_id = j.dag_id
  WHERE t.task_id = %(task_id)s AND t.org_id = %(org_id)s
 
 -- name: lock_org

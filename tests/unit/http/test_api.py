@@ -14,10 +14,11 @@ import pytest
 
 from trace_core import telemetry
 from trace_core.http.api import Api, Request
-from trace_core.http.auth import Authenticator
+from trace_core.http.auth import Authenticator, bearer
 from trace_core.http.principal import Kind, Principal
 from trace_core.http.proxy_event import LocalContext, rest_event
 from trace_core.http.routes import Surface
+from trace_core.identity.model import PlatformRole
 from trace_core.kernel.errors import StaleAttempt, Unauthenticated, Unavailable
 from trace_core.kernel.ids import OrgId
 
@@ -28,11 +29,11 @@ GOOD = "user-token"
 def check(token: str) -> Principal:
     if not token.startswith("user"):
         raise Unauthenticated
-    return Principal(ORG, None, Kind.USER)
+    return Principal(ORG, None, Kind.USER, platform_role=PlatformRole.READER)
 
 
 class FakeApp:
-    authenticator = Authenticator({Kind.USER: check})
+    authenticator = Authenticator({Kind.USER: bearer(check)})
 
 
 observer = telemetry.Telemetry("test_api")

@@ -73,7 +73,7 @@ def test_requests_sent_together_are_answered_in_order(server: LocalServer) -> No
         (b"nonsense\r\n\r\n", 400),
         (b"GET / HTTP/2\r\n\r\n", 400),
         (b"GET x HTTP/1.1\r\n\r\n", 400),
-        (b"DELETE / HTTP/1.1\r\n\r\n", 405),
+        (b"PATCH / HTTP/1.1\r\n\r\n", 405),
         (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nbad name: x\r\n\r\n", 400),
         (b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -45,10 +45,10 @@ class Home:
     def log_file(self) -> Path:
         return self._made("log") / "trace.log"
 
-    def token(self, name: str) -> str:
+    def token(self, name: str, new: Callable[[], str]) -> str:
         """The token in `<name>.token`, made at the first call; only its owner may read it."""
         path = self._made("tokens") / f"{name}.token"
-        create_file(path, secrets.token_urlsafe(32).encode())
+        create_file(path, new().encode())
         return path.read_text(encoding="ascii").strip()
 
     def known_token(self, name: str) -> str | None:

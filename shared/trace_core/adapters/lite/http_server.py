@@ -30,7 +30,7 @@ HEADERS_MAX = 100
 CONNECTIONS_MAX = 64
 IDLE_SECONDS = 60.0
 READ_SECONDS = 10.0
-_METHODS = frozenset({"GET", "POST"})
+_METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _LENGTH = re.compile(r"[0-9]{1,12}")
 
