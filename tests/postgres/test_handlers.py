@@ -3,53 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from tests.manual_clock import ManualClock
-from tests.postgres.lite_app import CHAIN, CountingState, Org, events, fence, start_body, stored
-from trace_core import telemetry
+from tests.postgres.lite_app import CHAIN, Org, events, fence, start_body, stored
 from trace_core.dag.model import Runtime
-from trace_core.http.principal import Kind, PlatformRole
+from trace_core.http.principal import Kind
 from trace_core.http.routes import ROUTES, Route
-from trace_core.kernel.ids import Ids
-
-
-@pytest.fixture
-def log() -> Iterator[io.StringIO]:
-    target = io.StringIO()
-    with telemetry.redirected(target, metrics=True):
-        yield target
-
-
-@pytest.fixture
-def orgs(
-    state_dsn: str, tmp_path: Path, manual_clock: ManualClock, ids: Ids, log: io.StringIO
-) -> Iterator[tuple[Org, Org]]:
-    state = CountingState(state_dsn)
-    yield (
-        Org("alpha", tmp_path, state, manual_clock, ids),
-        Org("beta", tmp_path, state, manual_clock, ids),
-    )
-    state.close()
-
-
-@pytest.fixture
-def alpha(orgs: tuple[Org, Org]) -> Org:
-    orgs[0].deploy()
-    return orgs[0]
-
-
-@pytest.fixture
-def beta(orgs: tuple[Org, Org]) -> Org:
-    orgs[1].deploy()
-    return orgs[1]
 
 
 def test_a_task_travels_from_event_to_completion_through_the_internal_api(alpha: Org) -> None:
@@ -264,71 +228,6 @@ def test_every_route_refuses_every_other_kind_of_token(alpha: Org, beta: Org, ro
         status, answer = alpha.call(route.method, path, body, token=token)
         assert (status, answer["error"]["code"]) == (401, "Unauthenticated"), token
     assert stored(alpha.app.state) == before
-
-
-def test_people_see_and_reset_the_outbox_of_their_org(alpha: Org, beta: Org) -> None:
-    alpha.app.state.write("test", "UPDATE outbox SET status = 'Failed', last_error = 'E'", {})
-    rows = alpha.ok("GET", "/v1/outbox?status=Failed&kind=wake")["rows"]
-    assert {each["last_error"] for each in rows} == {"E"}
-    assert alpha.ok("GET", "/v1/outbox?status=Pending")["rows"] == []
-    ids = [each["outbox_id"] for each in rows]
-    assert beta.ok("POST", "/v1/outbox/reset", {"outbox_ids": ids}) == {"reset": 0}
-    assert alpha.ok("POST", "/v1/outbox/reset", {"outbox_ids": ids}) == {"reset": len(ids)}
-    assert alpha.ok("POST", "/v1/outbox/reset", {}) == {"reset": 0}
-    assert beta.ok("POST", "/v1/outbox/reset", {}) == {"reset": len(ids)}
-
-
-def test_dead_hints_of_an_org_can_be_seen_and_sent_again(
-    alpha: Org, beta: Org, manual_clock: ManualClock
-) -> None:
-    alpha.app.relay.run_once()
-    (queue,) = alpha.ok("GET", "/v1/queues")["queues"]
-    assert queue["runtime"] == "worker"
-    sent = queue["visible"]
-    assert sent > 0
-    for _ in range(11):
-        received = alpha.app.queue.receive(
-            queue["queue"], limit=10, visibility=timedelta(seconds=1), wait=timedelta()
-        )
-        manual_clock.advance(timedelta(seconds=2))
-    assert received == []
-    (queue,) = alpha.ok("GET", "/v1/queues")["queues"]
-    assert (queue["visible"], queue["dead"]) == (0, sent)
-    assert beta.ok("POST", "/v1/queues/worker/redrive", {})["moved"] == 0
-    assert alpha.call("POST", "/v1/queues/lambda/redrive", {})[0] == 404
-    assert alpha.ok("POST", "/v1/queues/worker/redrive", {})["moved"] == sent
-    (queue,) = alpha.ok("GET", "/v1/queues")["queues"]
-    assert (queue["visible"], queue["dead"]) == (sent, 0)
-
-
-def test_a_quota_is_set_seen_and_removed(alpha: Org, beta: Org) -> None:
-    quota = {"max_running": 3, "reserved_for_live": 1, "max_starts_hourly": None}
-    assert alpha.ok("POST", "/v1/quotas", quota) == quota
-    (counter,) = alpha.ok("GET", "/v1/quotas")["counters"]
-    assert {name: counter[name] for name in quota} == quota
-    assert beta.ok("GET", "/v1/quotas") == {"counters": []}
-    assert beta.ok("POST", "/v1/quotas/clear") == {"cleared": False}
-    assert alpha.ok("POST", "/v1/quotas/clear") == {"cleared": True}
-    assert alpha.ok("GET", "/v1/quotas") == {"counters": []}
-    for wrong in ({}, {"max_running": 2, "reserved_for_live": 2}, {"max_starts_hourly": -1}):
-        assert alpha.call("POST", "/v1/quotas", wrong)[0] == 422
-
-
-def test_what_changes_an_org_for_everybody_needs_an_administrator(alpha: Org) -> None:
-    for role in (PlatformRole.READER, PlatformRole.WRITER, None):
-        alpha.app.parts["local_user"] = replace(alpha.app.local_user, role=role)
-        before = stored(alpha.app.state)
-        for path, body in (
-            ("/v1/outbox/reset", {}),
-            ("/v1/queues/worker/redrive", {}),
-            ("/v1/quotas", {"max_running": 1}),
-            ("/v1/quotas/clear", None),
-        ):
-            status, answer = alpha.call("POST", path, body)
-            assert (status, answer["error"]["code"]) == (403, "Forbidden"), path
-        assert stored(alpha.app.state) == before
-        for path in ("/v1/outbox", "/v1/queues", "/v1/quotas"):
-            assert alpha.call("GET", path)[0] == 200
 
 
 def test_no_token_or_payload_reaches_the_log(alpha: Org, log: io.StringIO) -> None:
