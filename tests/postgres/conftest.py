@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from tests.factories import World
 from tests.manual_clock import ManualClock
+from tests.postgres.lite_app import CountingState, Org
+from trace_core import telemetry
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.ids import Ids
 
@@ -20,3 +26,34 @@ def chain(world: World) -> World:
     """a -> b -> c, deployed; nothing claimed yet."""
     world.deploy()
     return world
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    target = io.StringIO()
+    with telemetry.redirected(target, metrics=True):
+        yield target
+
+
+@pytest.fixture
+def orgs(
+    state_dsn: str, tmp_path: Path, manual_clock: ManualClock, ids: Ids, log: io.StringIO
+) -> Iterator[tuple[Org, Org]]:
+    state = CountingState(state_dsn)
+    alpha, beta = (Org(name, tmp_path, state, manual_clock, ids) for name in ("alpha", "beta"))
+    yield alpha, beta
+    alpha.app.close()
+    beta.app.close()
+    state.close()
+
+
+@pytest.fixture
+def alpha(orgs: tuple[Org, Org]) -> Org:
+    orgs[0].deploy()
+    return orgs[0]
+
+
+@pytest.fixture
+def beta(orgs: tuple[Org, Org]) -> Org:
+    orgs[1].deploy()
+    return orgs[1]

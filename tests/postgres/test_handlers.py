@@ -3,50 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import pytest
-
 from tests.manual_clock import ManualClock
-from tests.postgres.lite_app import CHAIN, CountingState, Org, events, fence, start_body, stored
-from trace_core import telemetry
+from tests.postgres.lite_app import CHAIN, Org, events, fence, start_body, stored
 from trace_core.dag.model import Runtime
-from trace_core.kernel.ids import Ids
-
-
-@pytest.fixture
-def log() -> Iterator[io.StringIO]:
-    target = io.StringIO()
-    with telemetry.redirected(target, metrics=True):
-        yield target
-
-
-@pytest.fixture
-def orgs(
-    state_dsn: str, tmp_path: Path, manual_clock: ManualClock, ids: Ids, log: io.StringIO
-) -> Iterator[tuple[Org, Org]]:
-    state = CountingState(state_dsn)
-    yield (
-        Org("alpha", tmp_path, state, manual_clock, ids),
-        Org("beta", tmp_path, state, manual_clock, ids),
-    )
-    state.close()
-
-
-@pytest.fixture
-def alpha(orgs: tuple[Org, Org]) -> Org:
-    orgs[0].deploy()
-    return orgs[0]
-
-
-@pytest.fixture
-def beta(orgs: tuple[Org, Org]) -> Org:
-    orgs[1].deploy()
-    return orgs[1]
 
 
 def test_a_task_travels_from_event_to_completion_through_the_internal_api(alpha: Org) -> None:

@@ -144,7 +144,7 @@ def test_a_worker_with_http_only_is_woken_and_needs_no_poll_and_no_schedule(
         worker = Worker(app, app.worker_token, Choices(children=1), poll_seconds=3600)
         worker.start()
         try:
-            app.deploys.deploy(app.local_user.org_id, CHAIN, "chain.yaml")
+            app.deploys.deploy(app.own_org, CHAIN, "chain.yaml")
             ends_at = time.monotonic() + 30
             while _completed(platform).get("follow") != 20:
                 assert time.monotonic() < ends_at, "it did not happen in time"
@@ -154,7 +154,7 @@ def test_a_worker_with_http_only_is_woken_and_needs_no_poll_and_no_schedule(
 
 
 def _completed(platform: Platform) -> dict[str, Any]:
-    status = platform.app.views.status(platform.app.local_user.org_id)
+    status = platform.app.views.status(platform.app.own_org)
     return {each["job"]: each["completed_24h"] for each in status["jobs"]}
 
 
