@@ -150,7 +150,7 @@ def test_rest_api_hands_the_request_to_the_function_and_its_answer_back(
 def _rule(localstack: LocalStack, function: Deployed, **when: str) -> str:
     events = localstack.session.client("events")
     name = localstack.name("rule")
-    arn = events.put_rule(Name=name, **when)["RuleArn"]  # type: ignore[arg-type]
+    arn = events.put_rule(Name=name, **when)["RuleArn"]
     _permit(localstack, function, "events", arn)
     put = events.put_targets(Rule=name, Targets=[{"Id": "function", "Arn": function.arn}])
     assert put["FailedEntryCount"] == 0

@@ -100,6 +100,22 @@ def test_function_that_exits_is_reported_and_replaced(localstack: LocalStack) ->
         assert function.invoke().payload == "well"
 
 
+def test_function_that_ended_between_calls_is_replaced_unnoticed(localstack: LocalStack) -> None:
+    source = """
+        import os, threading
+        def handler(event, context):
+            if event == "end soon":
+                threading.Timer(0.2, os._exit, [3]).start()
+            return os.getpid()
+    """
+    with deployed(localstack, source) as function:
+        first = function.invoke("end soon").payload
+        wait_until_gone(first)
+        second = function.invoke()
+    assert second.error is None
+    assert second.payload != first
+
+
 def test_failed_initialisation_fails_the_call_and_is_tried_again(
     localstack: LocalStack, tmp_path: Path
 ) -> None:
@@ -275,7 +291,7 @@ def test_what_cannot_run_here_fails_with_the_reason(
         "Code": {"ZipFile": archive({"main.py": COUNTER})},
         "Architectures": [ARCHITECTURE],
     }
-    made = client.create_function(**(wanted | changes))  # type: ignore[arg-type]
+    made = client.create_function(**(wanted | changes))
     found = client.get_function_configuration(FunctionName=made["FunctionName"])
     assert found["State"] == "Failed"
     assert reason in found["StateReason"]

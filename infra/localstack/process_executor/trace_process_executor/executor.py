@@ -124,6 +124,9 @@ class ProcessExecutor(RuntimeExecutor):
         with self._lock:
             if self._stopped:
                 raise LambdaRuntimeException("the execution environment was stopped")
+            if self._instance is not None and self._instance.died_idle:
+                self._instance.kill()
+                self._instance = None
             if self._instance is None:
                 self._instance = self._new_instance()
             return self._instance

@@ -52,6 +52,11 @@ class Instance:
         broken = self._init_error is not None or self._timed_out
         return not broken and self._child.exit_status is None
 
+    @property
+    def died_idle(self) -> bool:
+        """Its process ended after an answer, so that no invocation was harmed."""
+        return self._initialised and self._init_error is None and not self.usable
+
     def initialise(self, seconds: float) -> Outcome | None:
         """Wait for the handler's module to load; answers why it did not."""
         with self._lock:

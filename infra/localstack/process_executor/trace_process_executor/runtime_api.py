@@ -50,6 +50,7 @@ class RuntimeApi:
     """Serves one child on a loopback port until `close`."""
 
     def __init__(self) -> None:
+        self._was_ready = False
         self._ready: queue.SimpleQueue[Outcome | None] = queue.SimpleQueue()
         self._invocations: queue.SimpleQueue[Invocation | None] = queue.SimpleQueue()
         self._outcomes: queue.SimpleQueue[tuple[str, Outcome] | None] = queue.SimpleQueue()
@@ -90,7 +91,9 @@ class RuntimeApi:
         self._server.server_close()
 
     def next_invocation(self) -> Invocation | None:
-        self._ready.put(None)
+        if not self._was_ready:
+            self._was_ready = True
+            self._ready.put(None)
         return self._invocations.get()
 
     def init_failed(self, outcome: Outcome) -> None:
