@@ -38,7 +38,9 @@ class StorageStack(Stack):
                 secret_name=environment.secret_name("platform", org, WORKER_TOKEN),
                 description=f"What the workers of {org.name} show the internal API",
                 generate_secret_string=secretsmanager.SecretStringGenerator(
-                    password_length=64, exclude_punctuation=True
+                    # The random part of a worker token: 256 bits.
+                    password_length=43,
+                    exclude_punctuation=True,
                 ),
                 removal_policy=self._removal,
             )

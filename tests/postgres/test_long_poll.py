@@ -22,6 +22,7 @@ from trace_core.adapters.lite.arrivals import QueueArrivals
 from trace_core.adapters.lite.pgqueue import PgQueue
 from trace_core.dag.model import Runtime
 from trace_core.database.state import StateDatabase
+from trace_core.identity.model import SYSTEM
 from trace_core.kernel.ids import Ids
 from trace_core.ports.queue import wake_queue
 from trace_core.settings import Settings
@@ -144,7 +145,7 @@ def test_a_worker_with_http_only_is_woken_and_needs_no_poll_and_no_schedule(
         worker = Worker(app, app.worker_token, Choices(children=1), poll_seconds=3600)
         worker.start()
         try:
-            app.deploys.deploy(app.own_org, CHAIN, "chain.yaml")
+            app.deploys.deploy(app.own_org, CHAIN, "chain.yaml", SYSTEM)
             ends_at = time.monotonic() + 30
             while _completed(platform).get("follow") != 20:
                 assert time.monotonic() < ends_at, "it did not happen in time"

@@ -21,6 +21,8 @@ from trace_core.kernel.ids import OrgId
 from trace_core.ports.secret_store import Namespace
 from trace_core.settings import Settings
 
+TOKEN = "trw_" + "a" * 43
+NEW_TOKEN = "trw_" + "b" * 43
 ORG_ID = OrgId(UUID("0192f0c1-6b00-7000-8000-000000000001"))
 
 
@@ -34,7 +36,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def app(empty_dsn: str, tmp_path: Path, answers: list[str]) -> Iterator[App]:
     own = App(Settings(home=tmp_path, state_dsn=SecretStr(empty_dsn)))
-    own.secrets.put(ORG_ID, Namespace.PLATFORM, WORKER_TOKEN, "token-of-main")
+    own.secrets.put(ORG_ID, Namespace.PLATFORM, WORKER_TOKEN, TOKEN)
     with bootstrap.running(own):
         yield own
 
@@ -56,7 +58,7 @@ def test_an_empty_database_gets_schema_org_administrator_and_worker_token(
 ) -> None:
     applied = handler(event(), None)["applied"]
     assert applied == [f"{each.number:04}_{each.name}" for each in migrations()]
-    assert app.orgs.org_of_worker_token("token-of-main") == ORG_ID
+    assert app.worker_tokens.org_of(TOKEN) == ORG_ID
     rows = app.state.read(
         "SELECT platform_role FROM memberships WHERE org_id = %(o)s", {"o": ORG_ID}
     )
@@ -72,9 +74,9 @@ def test_a_second_deploy_changes_nothing(app: App) -> None:
 
 def test_a_token_that_was_replaced_is_let_in_after_the_next_deploy(app: App) -> None:
     handler(event(), None)
-    app.secrets.put(ORG_ID, Namespace.PLATFORM, WORKER_TOKEN, "a-new-token")
+    app.secrets.put(ORG_ID, Namespace.PLATFORM, WORKER_TOKEN, NEW_TOKEN)
     handler(event("Update"), None)
-    assert app.orgs.org_of_worker_token("a-new-token") == ORG_ID
+    assert app.worker_tokens.org_of(NEW_TOKEN) == ORG_ID
 
 
 @pytest.mark.parametrize("org", [{"org_id": str(uuid4())}, {"name": "other"}])
@@ -96,5 +98,5 @@ def test_an_org_without_a_token_fails_the_deploy(app: App, answers: list[str]) -
 def test_deleting_the_stack_leaves_the_database_alone(app: App, answers: list[str]) -> None:
     handler(event(), None)
     handler(event("Delete"), None)
-    assert app.orgs.org_of_worker_token("token-of-main") == ORG_ID
+    assert app.worker_tokens.org_of(TOKEN) == ORG_ID
     assert '"Status": "SUCCESS"' in answers[-1]

@@ -14,13 +14,12 @@ from trace_core.deploy.service import Deploys
 from trace_core.dispatcher.control import Control
 from trace_core.dispatcher.service import Dispatcher
 from trace_core.identity.capability_token import InputPin, TaskGrant
-from trace_core.identity.provision import WORKER_TOKEN, Provisioning
+from trace_core.identity.provision import Provisioning, provisioned_token
 from trace_core.kernel.ids import DatasetVersion, LeaseToken, OrgId
 from trace_core.kernel.limits import Timings
 from trace_core.outbox.admin import OutboxAdmin
 from trace_core.outbox.relay import Relay, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
-from trace_core.ports.secret_store import Namespace
 from trace_core.ports.waker import Function
 from trace_core.tasks.admin import TaskAdmin
 from trace_core.tasks.claim import Claims
@@ -134,7 +133,7 @@ class App(IdentityServices):
     @contextmanager
     def org_worker(self, org_id: OrgId, worker_id: str) -> Iterator[Drain]:
         """Works for one org; the token is read each time, so that a new one is seen at once."""
-        token = self.secrets.get(org_id, Namespace.PLATFORM, WORKER_TOKEN)
+        token = provisioned_token(self.secrets, org_id)
         with closing(HttpClient(self.settings.internal_address, token)) as client:
             yield Drain(
                 WorkerApi(client),

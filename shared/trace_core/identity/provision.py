@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from trace_core.identity.model import SYSTEM
 from trace_core.identity.orgs import Orgs
 from trace_core.identity.user_token import Subject
-from trace_core.identity.worker_token import WorkerTokens
+from trace_core.identity.worker_token import TOKEN_PREFIX, WorkerTokens
 from trace_core.kernel.ids import OrgId
 from trace_core.ports.secret_store import Namespace, SecretStore
 
@@ -31,6 +31,12 @@ class Provision(BaseModel):
     orgs: tuple[ProvisionedOrg, ...]
 
 
+def provisioned_token(secrets: SecretStore, org_id: OrgId) -> str:
+    """The worker token of an org. Its secret may hold the random part alone, as CDK makes it."""
+    value = secrets.get(org_id, Namespace.PLATFORM, WORKER_TOKEN)
+    return value if value.startswith(TOKEN_PREFIX) else TOKEN_PREFIX + value
+
+
 class Provisioning:
     def __init__(
         self, orgs: Orgs, worker_tokens: WorkerTokens, secrets: SecretStore, issuer: str
@@ -50,5 +56,5 @@ class Provisioning:
             self._orgs.create_org(org_id, org.name)
             for subject in org.administrators:
                 self._orgs.first_admin(org_id, Subject(self._issuer, subject))
-            token = self._secrets.get(org_id, Namespace.PLATFORM, WORKER_TOKEN)
+            token = provisioned_token(self._secrets, org_id)
             self._worker_tokens.ensure(org_id, "worker", token, SYSTEM)

@@ -22,7 +22,7 @@ from trace_core.kernel.ids import Ids, OrgId
 from trace_core.ports.clock import Clock
 
 SQL = Statements("trace_core.identity", "worker_token.sql")
-_PREFIX = "trw_"
+TOKEN_PREFIX = "trw_"  # noqa: S105  # what every token begins with
 _TOKEN = re.compile(r"trw_[A-Za-z0-9_-]{43}")
 
 
@@ -41,7 +41,7 @@ class NewWorkerToken:
 
 def new_worker_token(ids: Ids) -> str:
     """A new token of 256 random bits; its prefix lets scanners find a leaked one."""
-    return _PREFIX + urlsafe_b64encode(ids.secret()).rstrip(b"=").decode()
+    return TOKEN_PREFIX + urlsafe_b64encode(ids.secret()).rstrip(b"=").decode()
 
 
 def hash_token(token: str) -> bytes:
