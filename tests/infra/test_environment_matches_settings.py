@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra.functions import FUNCTIONS
+from infra.functions import FUNCTIONS, Function
 from tests.infra.templates import EVERYWHERE, Templates
 from trace_core.settings import Profile, Settings, variable
 
@@ -50,11 +50,10 @@ def test_every_variable_of_every_function_is_a_setting(
 @pytest.mark.parametrize("environment", EVERYWHERE)
 @pytest.mark.parametrize("spec", FUNCTIONS, ids=lambda each: each.name)
 def test_a_function_is_told_what_it_needs_and_nothing_else(
-    templates: Templates, environment: str, spec: object
+    templates: Templates, environment: str, spec: Function
 ) -> None:
-    assert hasattr(spec, "needs")
     wanted = ALWAYS.union(*(EXPECTED[need] for need in spec.needs)) - _without(environment)
-    function = templates.functions(environment)[spec.name]  # type: ignore[attr-defined]
+    function = templates.functions(environment)[spec.name]
     assert set(function.properties["Environment"]["Variables"]) == wanted
 
 
