@@ -4,7 +4,7 @@ SHELL := bash
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 RUN := $(UV) run --frozen
 
-.PHONY: help demo test check bench simulate reference localstack localstack-stop localstack-status format clean
+.PHONY: help demo test check bench simulate synth cdk reference localstack localstack-stop localstack-status format clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -35,10 +35,17 @@ bench: .venv/.synced ## Measure the task contract beside the bare limit and a pe
 simulate: .venv/.synced ## Seeded faults under a virtual clock: SCHEDULES=1000 SEED=1, or PLANTED=all
 	$(RUN) python -m tests.simulation --schedules $(or $(SCHEDULES),1000) --seed $(or $(SEED),1) $(if $(PLANTED),--planted $(PLANTED))
 
+synth: .venv/.synced ## Templates of every environment, with cdk-nag and cfn-lint; no credentials
+	@$(RUN) python -m infra.synth
+
+cdk: .venv/.synced ## The pinned CDK command line: ARGS='deploy -c environment=dev --all'
+	@$(RUN) python -m infra.node $(ARGS)
+
 reference: .venv/.synced ## Write the generated reference documents
 	$(RUN) python -m trace_core.dag.json_schema > docs/reference/dag.schema.json
 	$(RUN) python -m trace_core.dag.reference > docs/reference/dag_file.md
 	$(RUN) python -m trace_cli.reference
+	$(RUN) python -m infra.wildcards > docs/reference/wildcards.md
 
 localstack: .venv/.synced ## Start an AWS emulator on this machine, without Docker: PORT=4566, or a free one
 	@$(RUN) python -m infra.localstack start $(if $(PORT),--port $(PORT))
@@ -54,4 +61,4 @@ format: .venv/.synced ## Format the code
 	$(RUN) ruff check --fix .
 
 clean: ## Remove what was installed and what the demo left behind
-	rm -rf .venv .uv .trace
+	rm -rf .venv .uv .trace .cdk cdk.out

@@ -1,4 +1,8 @@
-"""The home folder of the lite profile: what one machine keeps between runs, closed to others."""
+"""The home folder of the lite profile: what one machine keeps between runs, closed to others.
+
+Functions in the cloud import this too. What only the extra `lite` installs is imported where it is
+used.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
-
 from trace_core.adapters.lite.atomic_files import create_file, exclusive_lock, replace_file
-from trace_core.adapters.lite.embedded_postgres import EmbeddedPostgres
 from trace_core.kernel.errors import Unavailable
 
 _STATE = "trace_state"
@@ -70,6 +71,8 @@ class Home:
 
     def running(self) -> dict[str, Any] | None:
         """What the `trace dev` of this folder wrote down, if it still runs."""
+        import psutil  # type: ignore[import-untyped]
+
         try:
             found = json.loads((self.folder / "dev.json").read_text(encoding="utf-8"))
             process = psutil.Process(int(found["pid"]))
@@ -80,6 +83,8 @@ class Home:
         return found if same else None
 
     def write_running(self, content: dict[str, Any]) -> None:
+        import psutil
+
         started = psutil.Process().create_time()
         fields = {"pid": os.getpid(), "process_started": started, **content}
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -98,6 +103,8 @@ class SharedPostgres:
     """
 
     def __init__(self, folder: Path) -> None:
+        from trace_core.adapters.lite.embedded_postgres import EmbeddedPostgres
+
         self._folder = folder
         self._embedded = EmbeddedPostgres(folder)
         self._users: int | None = None

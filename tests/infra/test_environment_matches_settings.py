@@ -1,0 +1,106 @@
+"""The variables that the stack sets are fields that `Settings` reads, and say what they mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from infra.functions import FUNCTIONS, Function
+from tests.infra.templates import EVERYWHERE, Templates
+from trace_core.settings import Profile, Settings, variable
+
+EXPECTED = {
+    "state": {"TRACE_STATE_SECRET", "TRACE_STATE_CONNECTIONS"},
+    "wake_relay": {"TRACE_RELAY_FUNCTION"},
+    "wake_dispatcher": {"TRACE_DISPATCHER_FUNCTION"},
+    "sign_tokens": {"TRACE_SIGNING_KEY"},
+    "verify_tokens": {"TRACE_SIGNING_KEY"},
+    "read_logs": {"TRACE_BUCKET"},
+    "write_logs": {"TRACE_BUCKET"},
+    "send_wake_ups": {"TRACE_QUEUE_PREFIX"},
+    "hear_wake_ups": {"TRACE_QUEUE_PREFIX"},
+    "invoke_runner": {"TRACE_RUNNER_FUNCTION", "TRACE_RUNNER_CONCURRENCY"},
+    "worker_tokens": {"TRACE_SECRET_PREFIX"},
+    "user_secrets": {"TRACE_SECRET_PREFIX"},
+    "internal_api": {"TRACE_INTERNAL_URL"},
+    "task_api": {"TRACE_TASK_API_URL"},
+    "operators": {"TRACE_OPERATOR_MODULES"},
+    "children": {"TRACE_WORKER_CHILDREN"},
+    "identity": {"TRACE_OIDC_ISSUER", "TRACE_OIDC_AUDIENCE"},
+}
+ALWAYS = {"TRACE_PROFILE", "TRACE_HOME"}
+FIELDS = {variable(name) for name in Settings.model_fields}
+
+
+def _without(environment: str) -> set[str]:
+    """What an environment has no value for."""
+    if environment == "local":
+        return EXPECTED["identity"]
+    return {"TRACE_OPERATOR_MODULES"}
+
+
+@pytest.mark.parametrize("environment", EVERYWHERE)
+def test_every_variable_of_every_function_is_a_setting(
+    templates: Templates, environment: str
+) -> None:
+    for name, function in templates.functions(environment).items():
+        given = set(function.properties["Environment"]["Variables"])
+        assert given <= FIELDS, f"{name}: {sorted(given - FIELDS)}"
+
+
+@pytest.mark.parametrize("environment", EVERYWHERE)
+@pytest.mark.parametrize("spec", FUNCTIONS, ids=lambda each: each.name)
+def test_a_function_is_told_what_it_needs_and_nothing_else(
+    templates: Templates, environment: str, spec: Function
+) -> None:
+    wanted = ALWAYS.union(*(EXPECTED[need] for need in spec.needs)) - _without(environment)
+    function = templates.functions(environment)[spec.name]
+    assert set(function.properties["Environment"]["Variables"]) == wanted
+
+
+@pytest.mark.parametrize("environment", EVERYWHERE)
+def test_settings_accept_the_values(templates: Templates, environment: str) -> None:
+    for name, function in templates.functions(environment).items():
+        given = {
+            # What is known only when it is deployed gets a value of the right shape.
+            key: value if isinstance(value, str) else _deployed(key)
+            for key, value in function.properties["Environment"]["Variables"].items()
+        }
+        settings = Settings.from_env(given)
+        assert settings.profile is Profile.AWS, name
+
+
+def _deployed(key: str) -> str:
+    return "https://abc.example.com/trace" if key.endswith("_URL") else "arn:aws:x:y:z"
+
+
+@pytest.mark.parametrize("environment", EVERYWHERE)
+def test_every_setting_of_the_profile_aws_reaches_some_function(
+    templates: Templates, environment: str
+) -> None:
+    meant = {
+        variable(name)
+        for name, field in Settings.model_fields.items()
+        if (field.description or "").startswith("Profile aws")
+    }
+    given = {
+        key
+        for function in templates.functions(environment).values()
+        for key in function.properties["Environment"]["Variables"]
+    }
+    assert meant - given == (EXPECTED["identity"] if environment == "local" else set())
+
+
+@pytest.mark.parametrize("environment", EVERYWHERE)
+def test_names_that_functions_are_told_are_names_that_exist(
+    templates: Templates, environment: str
+) -> None:
+    functions = templates.functions(environment)
+    existing = {each.properties["FunctionName"] for each in functions.values()}
+    told = {
+        value
+        for function in functions.values()
+        for key, value in function.properties["Environment"]["Variables"].items()
+        if key.endswith("_FUNCTION")
+    }
+    assert told <= existing
+    assert len(told) == 3
