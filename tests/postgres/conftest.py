@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from tests.factories import World
 from tests.manual_clock import ManualClock
+from tests.postgres.lite_app import OPERATORS, SilentWaker
+from tests.postgres.served import Person, Served
+from trace_core import telemetry
+from trace_core.bootstrap import App
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.ids import Ids
+from trace_core.settings import Settings
 
 
 @pytest.fixture
@@ -20,3 +29,28 @@ def chain(world: World) -> World:
     """a -> b -> c, deployed; nothing claimed yet."""
     world.deploy()
     return world
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    target = io.StringIO()
+    with telemetry.redirected(target, metrics=True):
+        yield target
+
+
+@pytest.fixture
+def served(
+    state_dsn: str, tmp_path: Path, manual_clock: ManualClock, ids: Ids, log: io.StringIO
+) -> Iterator[Served]:
+    state = StateDatabase(state_dsn, size=8)
+    settings = Settings(home=tmp_path / "home", operator_modules=(OPERATORS,))
+    found = Served(App(settings, state=state, clock=manual_clock, ids=ids, waker=SilentWaker()))
+    yield found
+    found.stop()
+    state.close()
+
+
+@pytest.fixture
+def admin(served: Served) -> Person:
+    served.app.orgs.first_admin(served.app.own_org, served.app.subject("ada"))
+    return Person(served, "ada")

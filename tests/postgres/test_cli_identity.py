@@ -130,7 +130,8 @@ def test_worker_tokens_are_made_listed_and_revoked(shell: Shell) -> None:
 
 
 def test_a_webhooks_secret_is_shown_once(shell: Shell) -> None:
-    shell.says("dag", "deploy", "hooked.yaml")
+    deployed = shell.says("dag", "deploy", "hooked.yaml")
+    assert "trace hook secret hooked orders --rotate" in deployed
     assert "lets nobody in yet" in shell.says("hook", "show", "hooked", "orders")
     assert "--rotate" in shell.fails("hook", "secret", "hooked", "orders")
     made = shell.says("hook", "secret", "hooked", "orders", "--rotate")

@@ -19,6 +19,7 @@ from tests.unit.identity import issuers
 from tests.unit.identity.issuers import Private, encode
 
 DAY = 24 * 3600
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
 @dataclass(frozen=True)
@@ -213,6 +214,7 @@ class Forge:
             "a character more": lambda: token + "A",
             "a character less": lambda: token[:-1],
             "a changed signature": lambda: token[:-10] + ("A" * 10),
+            "unused bits set": lambda: token[:-1] + _LETTERS[_LETTERS.index(token[-1]) + 1],
             "a changed body": lambda: f"{head}.{_flipped(body)}.{signature}",
             "a changed header": lambda: f"{_flipped(head)}.{body}.{signature}",
             "another token's signature": lambda: token[:-20] + self.good(jti="x")[-20:],
