@@ -31,6 +31,11 @@ def deploy(
         print_json(done)
     elif done["created"]:
         say(deployed_line(done))
+        for job in done["webhooks"]:
+            say(
+                f"{job} can be called once it has a secret: "
+                f"trace hook secret {done['dag']} {job} --rotate"
+            )
         hint(f"Next: trace status, or trace task list --dag {done['dag']}")
     else:
         say(deployed_line(done))

@@ -16,6 +16,7 @@ from tests.conformance import aws_adapters
 from tests.conformance.harness import (
     ClockHarness,
     CredentialsHarness,
+    KeySourceHarness,
     ObjectStoreHarness,
     QueueHarness,
     SecretStoreHarness,
@@ -24,13 +25,16 @@ from tests.conformance.harness import (
 )
 from tests.manual_clock import ManualClock
 from tests.postgres_server import PostgresServer
+from trace_core.adapters.lite.development_issuer import DevelopmentIssuer
 from trace_core.adapters.lite.file_objects import FileObjectStore
 from trace_core.adapters.lite.file_secrets import FileSecretStore
 from trace_core.adapters.lite.folder_credentials import FolderCredentialIssuer
+from trace_core.adapters.lite.http_server import LocalServer
 from trace_core.adapters.lite.key_file import KeyFileSigner
 from trace_core.adapters.lite.notify import NotifyListener, NotifyWaker
 from trace_core.adapters.lite.pgqueue import PgQueue
 from trace_core.adapters.lite.system_clock import SystemClock
+from trace_core.adapters.oidc_keys import OidcKeySource
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.ids import Ids
 from trace_core.ports.clock import Clock
@@ -107,6 +111,21 @@ def _folder_credentials(request: pytest.FixtureRequest) -> Iterator[CredentialsH
     yield CredentialsHarness(issuer, FileObjectStore(root), read)
 
 
+def _development_issuer(request: pytest.FixtureRequest) -> Iterator[KeySourceHarness]:
+    signer = KeyFileSigner(request.getfixturevalue("tmp_path") / "issuer.pem")
+    issuer = DevelopmentIssuer(signer, SystemClock(), "http://127.0.0.1:1", "trace")
+    yield KeySourceHarness(issuer, signer.sign, signer.rotate)
+
+
+def _oidc(request: pytest.FixtureRequest) -> Iterator[KeySourceHarness]:
+    signer = KeyFileSigner(request.getfixturevalue("tmp_path") / "issuer.pem")
+    server = LocalServer("issuer", lambda *given: issuer.handler(*given), 0)
+    issuer = DevelopmentIssuer(signer, SystemClock(), server.url, "trace")
+    server.start()
+    yield KeySourceHarness(OidcKeySource(server.url), signer.sign, signer.rotate)
+    server.stop()
+
+
 def _system_clock(_request: pytest.FixtureRequest) -> Iterator[ClockHarness]:
     yield ClockHarness(SystemClock(), _sleep)
 
@@ -158,6 +177,10 @@ TOKEN_SIGNERS: dict[str, Adapter[TokenSignerHarness]] = {
     "key_file": _key_file,
     "kms": aws_adapters.kms,
 }
+KEY_SOURCES: dict[str, Adapter[KeySourceHarness]] = {
+    "development_issuer": _development_issuer,
+    "oidc": _oidc,
+}
 CLOCKS: dict[str, Adapter[ClockHarness]] = {"system": _system_clock, "manual": _manual_clock}
 WAKERS: dict[str, Adapter[WakerHarness]] = {"notify": _notify, "lambda": aws_adapters.waker}
 CREDENTIAL_ISSUERS: dict[str, Adapter[CredentialsHarness]] = {
@@ -184,6 +207,11 @@ def secret_stores(request: pytest.FixtureRequest) -> Iterator[SecretStoreHarness
 @pytest.fixture(params=TOKEN_SIGNERS)
 def signers(request: pytest.FixtureRequest) -> Iterator[TokenSignerHarness]:
     yield from TOKEN_SIGNERS[request.param](request)
+
+
+@pytest.fixture(params=KEY_SOURCES)
+def key_sources(request: pytest.FixtureRequest) -> Iterator[KeySourceHarness]:
+    yield from KEY_SOURCES[request.param](request)
 
 
 @pytest.fixture(params=CLOCKS)

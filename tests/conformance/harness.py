@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from trace_core.ports.clock import Clock
 from trace_core.ports.credential_issuer import CredentialIssuer, Credentials
+from trace_core.ports.key_source import KeySource
 from trace_core.ports.object_store import ObjectStore
 from trace_core.ports.queue import Message, Queue, QueueDepth
 from trace_core.ports.secret_store import SecretStore
@@ -92,6 +94,14 @@ class CredentialsHarness:
     """The platform's own view of the objects."""
     read: Callable[[Credentials, str], bytes]
     """Reads an object with nothing but those credentials."""
+
+
+@dataclass(frozen=True)
+class KeySourceHarness:
+    source: KeySource
+    sign: Callable[[Mapping[str, Any]], str]
+    """A token of the issuer's current key."""
+    rotate: Callable[[], None]
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,13 @@ import pytest
 
 from tests.factories import World
 from tests.manual_clock import ManualClock
-from tests.postgres.lite_app import CountingState, Org
+from tests.postgres.lite_app import OPERATORS, CountingState, Org, SilentWaker
+from tests.postgres.served import Person, Served
 from trace_core import telemetry
+from trace_core.bootstrap import App
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.ids import Ids
+from trace_core.settings import Settings
 
 
 @pytest.fixture
@@ -48,6 +51,18 @@ def orgs(
 
 
 @pytest.fixture
+def served(
+    state_dsn: str, tmp_path: Path, manual_clock: ManualClock, ids: Ids, log: io.StringIO
+) -> Iterator[Served]:
+    state = StateDatabase(state_dsn, size=8)
+    settings = Settings(home=tmp_path / "home", operator_modules=(OPERATORS,))
+    found = Served(App(settings, state=state, clock=manual_clock, ids=ids, waker=SilentWaker()))
+    yield found
+    found.stop()
+    state.close()
+
+
+@pytest.fixture
 def alpha(orgs: tuple[Org, Org]) -> Org:
     orgs[0].deploy()
     return orgs[0]
@@ -57,3 +72,9 @@ def alpha(orgs: tuple[Org, Org]) -> Org:
 def beta(orgs: tuple[Org, Org]) -> Org:
     orgs[1].deploy()
     return orgs[1]
+
+
+@pytest.fixture
+def admin(served: Served) -> Person:
+    served.app.orgs.first_admin(served.app.own_org, served.app.subject("ada"))
+    return Person(served, "ada")

@@ -105,3 +105,9 @@ class Person:
         reply = self.call(method, path, body)
         assert reply.status < 300, reply
         return reply.body
+
+
+def audited(admin: Person, **query: str) -> list[tuple[str, str]]:
+    text = "&".join(f"{name}={value}" for name, value in query.items())
+    entries = admin.ok("GET", f"/v1/audit?{text}")["entries"]
+    return [(each["action"], each["target"]) for each in entries]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pydantic import SecretStr
 from tests.postgres.lite_app import CHAIN, OPERATORS
 from trace_cli.platform import Choices, Platform
 from trace_core import telemetry
+from trace_core.bootstrap import App
 from trace_core.settings import Settings
 
 
@@ -160,6 +162,18 @@ def test_tokens_and_keys_belong_to_their_owner_alone(settings: Settings) -> None
         assert {file.name for file in files} >= {"worker.token", "task.pem", "issuer.pem"}
         for file in files:
             assert file.stat().st_mode & 0o077 == 0, file
+
+
+def test_the_development_issuer_is_an_issuer_like_any_other_to_those_beside_it(
+    settings: Settings, tmp_path: Path
+) -> None:
+    with Platform(settings, Choices(children=0)) as platform:
+        assert platform.issuer is not None
+        beside = Settings(home=tmp_path / "beside", oidc_issuer=platform.issuer.url)
+        app = App(beside, state=platform.app.state)
+        token = platform.app.development_token("bob", None, timedelta(minutes=1))
+        assert app.user_tokens.verify(token).subject == "bob"
+        assert call(platform, "GET", "/v1/me")[1]["role"] == "admin"
 
 
 def test_trace_dev_starts_works_and_leaves_no_process_behind(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from trace_core.identity.orgs import Orgs
 from trace_core.identity.secret_writer import SecretWriter
 from trace_core.identity.user_token import Subject, UserTokens
 from trace_core.identity.webhook_sources import WebhookSources
-from trace_core.identity.worker_token import WorkerTokens, new_worker_token
+from trace_core.identity.worker_token import WorkerTokens, hash_token, new_worker_token
 from trace_core.kernel.ids import OrgId
 from trace_core.kernel.limits import Timings
 from trace_core.tasks.model import Fence
@@ -162,5 +162,7 @@ class IdentityServices(Parts):
 
     def _build_worker_token(self) -> str:
         token = self.home.token("worker", lambda: new_worker_token(self.ids))
-        self.worker_tokens.ensure(self.own_org, "local", token, SYSTEM)
+        # A name for each home: machines that share a database do not use up each other's two.
+        name = f"local-{hash_token(token).hex()[:8]}"
+        self.worker_tokens.ensure(self.own_org, name, token, SYSTEM)
         return token

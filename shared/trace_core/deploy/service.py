@@ -12,7 +12,7 @@ from typing import Any
 
 from trace_core.dag.catalog import Catalog
 from trace_core.dag.load import load_dag
-from trace_core.dag.model import Dag, Runtime
+from trace_core.dag.model import Dag, Runtime, SourceKind
 from trace_core.database.state import StateDatabase
 from trace_core.deploy.lookup import locked_dag
 from trace_core.deploy.registration import Registration
@@ -35,6 +35,8 @@ class DeployResult:
     created: bool
     """False when this very definition was deployed before: nothing changed."""
     jobs: tuple[str, ...]
+    webhooks: tuple[str, ...] = ()
+    """The jobs that others may call, once they have a secret."""
 
 
 def content_digest(dag: Dag) -> str:
@@ -71,6 +73,9 @@ class Deploys:
         _refuse_what_cannot_run(dag)
         digest = content_digest(dag)
         names = tuple(job.name for job in dag.jobs)
+        webhooks = tuple(
+            job.name for job in dag.jobs if job.source and job.source.kind is SourceKind.WEBHOOK
+        )
         now = self._clock.now()
         with self._state.transaction("deploy") as tx:
             row = tx.one(
@@ -88,7 +93,7 @@ class Deploys:
             if row.active_dag_version_id is not None:
                 active = tx.one(SQL["dag_version"], {"dag_version_id": row.active_dag_version_id})
                 if active is not None and active.content_sha256 == digest:
-                    return DeployResult(dag.name, active.number, False, names)
+                    return DeployResult(dag.name, active.number, False, names, webhooks)
                 raise AlreadyDeployed(
                     f"DAG {dag.name} is deployed with another definition. Editing a deployed DAG "
                     "needs a plan and a rebuild, which this version of Trace does not do yet; "
@@ -104,7 +109,7 @@ class Deploys:
             )
         self._waker.wake(Function.OUTBOX_RELAY)
         self._waker.wake(Function.DISPATCHER)
-        return DeployResult(dag.name, 1, True, names)
+        return DeployResult(dag.name, 1, True, names, webhooks)
 
     def pause(self, org_id: OrgId, dag: str, actor: Actor) -> None:
         self._set_paused(org_id, dag, self._clock.now(), actor)

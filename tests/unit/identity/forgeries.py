@@ -1,4 +1,4 @@
-"""User tokens that must be refused, each signed by the issuer's own key unless it says otherwise.
+"""Tokens that must be refused, each signed by the issuer's own key unless it says otherwise.
 
 One table for the verifier alone and for the wall around all routes.
 """
@@ -19,6 +19,7 @@ from tests.unit.identity import issuers
 from tests.unit.identity.issuers import Private, encode
 
 DAY = 24 * 3600
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Forge:
     subject: str
     other_keys: dict[str, Private] = field(default_factory=dict)
     """Keys of the same issuer under other ids."""
+    more: dict[str, Any] = field(default_factory=dict)
+    """What a good token says beside who and when."""
 
     @property
     def header(self) -> dict[str, Any]:
@@ -48,6 +51,7 @@ class Forge:
             "iat": self.now,
             "nbf": self.now,
             "exp": self.now + 600,
+            **self.more,
         }
 
     def good(self, **claims: Any) -> str:
@@ -70,7 +74,7 @@ class Forge:
         yield from self._shapes()
 
     def _claims(self) -> Iterator[tuple[str, str]]:
-        for name in ("iss", "aud", "sub", "iat", "exp"):
+        for name in ("iss", "aud", "sub", "iat", "exp", *self.more):
             yield f"without {name}", self.without(name)
         for name in self.claims:
             yield f"{name} is null", self.good(**{name: None})
@@ -210,6 +214,7 @@ class Forge:
             "a character more": lambda: token + "A",
             "a character less": lambda: token[:-1],
             "a changed signature": lambda: token[:-10] + ("A" * 10),
+            "unused bits set": lambda: token[:-1] + _LETTERS[_LETTERS.index(token[-1]) + 1],
             "a changed body": lambda: f"{head}.{_flipped(body)}.{signature}",
             "a changed header": lambda: f"{_flipped(head)}.{body}.{signature}",
             "another token's signature": lambda: token[:-20] + self.good(jti="x")[-20:],
