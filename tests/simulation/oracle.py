@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -30,6 +31,17 @@ EventKey = tuple[str, str, str, int]
 FenceKey = tuple[str, int, str]
 
 
+@dataclass(frozen=True)
+class Due:
+    """When which function finds something next, as seconds since the epoch; and what is left."""
+
+    relay: float | None
+    dispatcher: float | None
+    reaper: float | None
+    stranded: float | None
+    open: int
+
+
 class Violation(Exception):
     """Something happened that must never happen."""
 
@@ -53,6 +65,8 @@ class Oracle:
         self.source_states: dict[str, list[Any]] = {}
         self.exchanged: dict[str, tuple[str, int, str]] = {}
         self.tasks = 0
+        self.due: Due | None = None
+        """Kept in the end only."""
         self.wakeups = Wakeups(world)
 
     def fail(self, message: str) -> None:
@@ -74,7 +88,10 @@ class Oracle:
         state = self.world.state
         if not state.touched and not again:
             return
-        seen = state.look("observe")[0].seen
+        draining = self.world.draining
+        seen = state.glance("observe_and_due" if draining else "observe")
+        if draining:
+            self.due = Due(*seen[6])
         leases = {row[0]: Lease(*row) for row in seen[0] or ()}
         for task, lease in leases.items():
             self._compare(task, self.leases.get(task), lease)

@@ -66,10 +66,9 @@ SELECT j.job_id, j.org_id, d.name AS dag, j.name, j.activation, j.runtime, j.ope
 -- The limit of every counter, and the slots of each pool.
 SELECT c.capacity_id, c.max_running FROM capacities c
 
--- name: observe
+-- fragment: seen
 -- Who holds what, what the counters say, and which work could be claimed while no wake-up for it
 -- is in the outbox.
-SELECT json_build_array(
     (SELECT json_agg(json_build_array(l.task_id, l.job_id, l.attempt, l.lease_sequence,
                                       l.lease_token, l.started_at IS NOT NULL,
                                       l.canceled_at IS NOT NULL,
@@ -99,7 +98,33 @@ SELECT json_build_array(
       WHERE NOT EXISTS (SELECT FROM outbox o
                          WHERE o.org_id = w.org_id AND o.target = w.runtime
                            AND o.status = 'Pending')),
-    (SELECT count(*) FROM tasks_202601)) AS seen
+    (SELECT count(*) FROM tasks_202601)
+
+-- fragment: due
+-- When which function will find something to do, and whether anything is left to do at all.
+json_build_array(
+    (SELECT extract(epoch FROM min(available_at)) FROM outbox WHERE status = 'Pending'),
+    (SELECT extract(epoch FROM min(due_at)) FROM delayed),
+    (SELECT extract(epoch FROM min(least(lease_expires_at, deadline_at))) FROM leases),
+    (SELECT extract(epoch FROM min(ready_at)) + 60 FROM ready),
+    (SELECT count(*) FROM ready) + (SELECT count(*) FROM leases) + (SELECT count(*) FROM outbox)
+    + (SELECT count(*) FROM delayed d JOIN jobs j ON j.job_id = d.job_id
+        WHERE j.activation <> 'source' OR d.failures > 0)
+    + (SELECT count(*) FROM triggers WHERE taken_at IS NULL))
+
+-- name: observe
+-- After every step.
+SELECT json_build_array(
+-- include: seen
+)
+
+-- name: observe_and_due
+-- After every step of the end, where nothing happens until something is due.
+SELECT json_build_array(
+-- include: seen
+,
+-- include: due
+)
 
 -- name: reactive_tasks
 -- Tasks that people may cancel or retry, and how each ended, if it has.
@@ -128,17 +153,6 @@ SELECT p.task_id, array_agg(p.place ORDER BY p.place) AS places
         SELECT task_id, 'ended' FROM attempts_202601 WHERE final) p
  GROUP BY p.task_id
 HAVING count(*) > 1 OR min(p.place) = 'none'
-
--- name: next_due
--- When which function will find something to do, and whether anything is left to do at all.
-SELECT (SELECT min(available_at) FROM outbox WHERE status = 'Pending') AS relay,
-       (SELECT min(due_at) FROM delayed) AS dispatcher,
-       (SELECT min(least(lease_expires_at, deadline_at)) FROM leases) AS reaper,
-       (SELECT min(ready_at) + interval '60 seconds' FROM ready) AS stranded,
-       (SELECT count(*) FROM ready) + (SELECT count(*) FROM leases) + (SELECT count(*) FROM outbox)
-       + (SELECT count(*) FROM delayed d JOIN jobs j ON j.job_id = d.job_id
-           WHERE j.activation <> 'source' OR d.failures > 0)
-       + (SELECT count(*) FROM triggers WHERE taken_at IS NULL) AS open
 
 -- name: all_tasks
 SELECT * FROM tasks_202601 ORDER BY task_id

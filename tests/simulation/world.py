@@ -105,6 +105,9 @@ class World:
 
         def run() -> str | None:
             report = dispatcher.run_once()
+            if report.ran:
+                # It drains: what came in meanwhile is found by the next pass.
+                self.dispatchers[number].wake()
             if report.ran or report.due or report.swept:
                 return f"ran {report.ran} due {report.due} swept {report.swept}"
             return None
