@@ -100,15 +100,16 @@ class SimulatedState(StateDatabase):
         """A read of the oracle, which sees what is committed: never of the paused transaction."""
         return self._held[self.depth].execute(SQL[name], binary=True).fetchall()
 
-    def glance(self, name: str) -> Any:
+    def glance(self, name: str, now: float) -> Any:
         """As `look`, for one JSON document: every step asks, and the driver takes longer to ask
         than the database to answer."""
         connection = self._held[self.depth].pgconn
         statement = f"glance_{name}".encode()
         if (self.depth, name) not in self._prepared:
-            _checked(connection.prepare(statement, SQL[name].encode()), ExecStatus.COMMAND_OK)
+            text = SQL[name].replace("%(now)s", "$1")
+            _checked(connection.prepare(statement, text.encode()), ExecStatus.COMMAND_OK)
             self._prepared.add((self.depth, name))
-        answer = _checked(connection.exec_prepared(statement, None), ExecStatus.TUPLES_OK)
+        answer = _checked(connection.exec_prepared(statement, [b"%f" % now]), ExecStatus.TUPLES_OK)
         return json.loads(answer.get_value(0, 0) or b"null")
 
 
@@ -153,14 +154,20 @@ class Definitions:
     def __init__(self, state: SimulatedState, orgs: dict[tuple[str, int], OrgId]) -> None:
         self.state = state
         self.orgs = orgs
-        rows = state.look("jobs")
-        self.jobs = {
-            row.job_id: JobFacts(**{name: _frozen(getattr(row, name)) for name in row._fields})
-            for row in rows
-        }
-        self.limits = {row.capacity_id: row.max_running for row in state.look("capacities")}
+        self.jobs = self.read_jobs()
+        self.limits = self.read_limits()
         self.payload_jobs: dict[UUID, Any] = {}
         self._resets = 0
+
+    def read_jobs(self) -> dict[UUID, JobFacts]:
+        return {
+            row.job_id: JobFacts(**{name: _frozen(getattr(row, name)) for name in row._fields})
+            for row in self.state.look("jobs")
+        }
+
+    def read_limits(self) -> dict[UUID, int | None]:
+        """Of jobs and pools; a quota changes, and is read with every step."""
+        return {row.capacity_id: row.max_running for row in self.state.look("capacities")}
 
     def reset(self, orgs: Sequence[OrgId]) -> None:
         with self.state.connection() as connection:

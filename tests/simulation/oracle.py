@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from tests.manual_clock import START
+from tests.simulation.database import JobFacts
 from tests.simulation.holders import Lease, check_holders
+from tests.simulation.quotas import Quotas
 from tests.simulation.wakeups import Wakeups
 from trace_core.kernel.ids import OrgId, TaskId
 from trace_core.tasks.api import Completion, EventIn, StartRequest
@@ -49,8 +52,9 @@ class Violation(Exception):
 class Oracle:
     def __init__(self, world: World) -> None:
         self.world = world
-        self.jobs = {str(job_id): job for job_id, job in world.definitions.jobs.items()}
-        self.limits = {str(key): limit for key, limit in world.definitions.limits.items()}
+        self.jobs: dict[str, JobFacts] = {}
+        self.limits: dict[str, int | None] = {}
+        self.learn(world.definitions.jobs, world.definitions.limits)
         self.leases: dict[str, Lease] = {}
         self.fences: dict[str, tuple[int, str]] = {}
         """The newest attempt of each task that was seen to start."""
@@ -67,7 +71,14 @@ class Oracle:
         self.tasks = 0
         self.due: Due | None = None
         """Kept in the end only."""
+        self.kept: set[str] = set()
+        """Sources that wait for their next slice and hold on to their capacity."""
         self.wakeups = Wakeups(world)
+        self.quotas = Quotas(world)
+
+    def learn(self, jobs: Mapping[UUID, JobFacts], limits: Mapping[UUID, int | None]) -> None:
+        self.jobs |= {str(job_id): job for job_id, job in jobs.items()}
+        self.limits |= {str(key): limit for key, limit in limits.items()}
 
     def fail(self, message: str) -> None:
         raise Violation(message)
@@ -89,14 +100,17 @@ class Oracle:
         if not state.touched and not again:
             return
         draining = self.world.draining
-        seen = state.glance("observe_and_due" if draining else "observe")
+        name = "observe_and_due" if draining else "observe"
+        seen = state.glance(name, self.world.now().timestamp())
         if draining:
-            self.due = Due(*seen[6])
+            self.due = Due(*seen[7])
         leases = {row[0]: Lease(*row) for row in seen[0] or ()}
         for task, lease in leases.items():
             self._compare(task, self.leases.get(task), lease)
         self.leases = leases
         state.touched = False
+        self.quotas.saw(seen[6] or [])
+        self.kept = {row[0] for row in seen[3] or ()}
         check_holders(self, leases, seen[1] or [], seen[2] or [], seen[3] or [])
         self.tasks = seen[5]
         start = START.timestamp()
@@ -164,6 +178,10 @@ class Oracle:
     def is_canceled(self, claim: Claimed) -> bool:
         lease = self.leases.get(str(claim.task_id))
         return lease is not None and lease.canceled and lease.token == str(claim.lease_token)
+
+    def handed_out(self, org: OrgId, claims: list[Claimed]) -> None:
+        """Every claim and reservation that was answered, whoever asked for it."""
+        self.quotas.started(org, claims, self.kept)
 
     # Claims and starts ---------------------------------------------------------------------------
 

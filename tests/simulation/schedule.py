@@ -16,8 +16,9 @@ from tests.simulation.world import World
 FAULTS_MIN = 10
 CHAOS_MIN, CHAOS_MAX = 150.0, 300.0
 """Virtual seconds with faults: two leases at least."""
-DRAIN_MAX = 2 * 3600.0
-"""Virtual seconds in which everything must have ended once nothing goes wrong any more."""
+DRAIN_MAX = 6 * 3600.0
+"""Virtual seconds in which everything must have ended once nothing goes wrong any more; an hour
+for each time that the starts of an hour are used up."""
 STEPS_MAX = 2500
 _SKEW_MAX = 6.0
 """Seconds after which every clock agrees that a moment has passed."""
@@ -77,7 +78,7 @@ class Schedule(World):
         return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()[:16]
 
     def _begin(self) -> None:
-        for actor in [*self.periodic, *self.workers, self.person]:
+        for actor in [*self.periodic, *self.workers, self.person, self.owner]:
             actor.begin()
         if self.rng.random() < 0.15:
             self.runtime.down = True
@@ -94,6 +95,7 @@ class Schedule(World):
         self.faults.on, self.draining = False, True
         self.queue.out_until = None
         self.person.put_right()
+        self.owner.put_right()
         began, steps = self.seconds, self.steps
         self.oracle.observe(again=True)
         while True:
