@@ -11,6 +11,7 @@ import pytest
 
 from tests.factories import CHAIN, World
 from trace_core.dag.model import Runtime
+from trace_core.dispatcher.service import DispatchReport
 from trace_core.identity.model import SYSTEM
 from trace_core.tasks.claim import Claims, Refused
 from trace_core.tasks.metering import Capacity, allowance
@@ -24,6 +25,14 @@ worker_pools:
 """
 LIMITED = CHAIN.replace("name: b,", "name: b, scaling: {max_concurrency: 2},")
 POOLED = CHAIN.replace("name: b,", "name: b, worker_pool: rpc,") + POOL
+
+CONTROL = """
+version: 1
+name: control
+jobs:
+  - {name: history, activation: source, runtime: dispatcher, operator: range_request,
+     source: {kind: manual}, outputs: 1, update_strategy: replace}
+"""
 
 
 def _holders(world: World) -> int:
@@ -245,3 +254,15 @@ def test_a_quota_counts_the_capacity_that_a_resting_source_keeps(world: World) -
     world.dispatcher.run_once()
     assert world.report(world.claim_one(), "Failed").status == "Failed"
     assert _counters(world) == [(0, 0), (0, 0)]
+
+
+def test_control_work_without_capacity_does_not_wake_its_own_dispatcher(world: World) -> None:
+    world.deploy(CONTROL)
+    world.quotas.set_quota(world.org, max_running=0, reserved_for_live=0, max_starts_hourly=None)
+    world.deploys.trigger(world.org, "control", "history", {"start": 0, "end": 9})
+    world.outbox.finish(world.outbox.take_due(world.clock.now(), 10))
+    world.pass_time(seconds=300)
+    assert world.dispatcher.run_once() == DispatchReport()
+    assert world.outbox.take_due(world.clock.now(), 10) == []
+    world.quotas.set_quota(world.org, max_running=None, reserved_for_live=0, max_starts_hourly=None)
+    assert world.dispatcher.run_once().ran == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,6 +12,8 @@ from uuid import UUID
 
 import psycopg
 from psycopg import Connection
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGresult
 
 from tests.manual_clock import START, ManualClock
 from tests.simulation.shapes import SHAPES, catalog
@@ -66,11 +69,12 @@ class SimulatedState(StateDatabase):
         first = self._stack.enter_context(super().connection())
         self._held = (first, self._stack.enter_context(self._second.connection()))
         # Single-threaded: who steps in cannot wait for a lock, it fails and tries again later.
-        self._held[1].execute("SET lock_timeout = '2ms'")
+        self._held[1].execute("SET lock_timeout = '1ms'")
         self.depth = 0
         self.touched = False
         """Whether anybody used the database since the oracle last looked."""
         self.between: Callable[[str], None] = _nothing
+        self._prepared: set[tuple[int, str]] = set()
 
     def attach(self, crash_points: CrashPoints, between: Callable[[str], None]) -> None:
         self.crash_points, self.between, self.depth = crash_points, between, 0
@@ -96,6 +100,24 @@ class SimulatedState(StateDatabase):
     def look(self, name: str) -> list[Row]:
         """A read of the oracle, which sees what is committed: never of the paused transaction."""
         return self._held[self.depth].execute(SQL[name], binary=True).fetchall()
+
+    def glance(self, name: str, now: float) -> Any:
+        """As `look`, for one JSON document: every step asks, and the driver takes longer to ask
+        than the database to answer."""
+        connection = self._held[self.depth].pgconn
+        statement = f"glance_{name}".encode()
+        if (self.depth, name) not in self._prepared:
+            text = SQL[name].replace("%(now)s", "$1")
+            _checked(connection.prepare(statement, text.encode()), ExecStatus.COMMAND_OK)
+            self._prepared.add((self.depth, name))
+        answer = _checked(connection.exec_prepared(statement, [b"%f" % now]), ExecStatus.TUPLES_OK)
+        return json.loads(answer.get_value(0, 0) or b"null")
+
+
+def _checked(result: PGresult, wanted: ExecStatus) -> PGresult:
+    if result.status != wanted:
+        raise psycopg.InternalError(result.get_error_message())
+    return result
 
 
 def _nothing(_name: str) -> None:
@@ -133,14 +155,20 @@ class Definitions:
     def __init__(self, state: SimulatedState, orgs: dict[tuple[str, int], OrgId]) -> None:
         self.state = state
         self.orgs = orgs
-        rows = state.look("jobs")
-        self.jobs = {
-            row.job_id: JobFacts(**{name: _frozen(getattr(row, name)) for name in row._fields})
-            for row in rows
-        }
-        self.limits = {row.capacity_id: row.max_running for row in state.look("capacities")}
+        self.jobs = self.read_jobs()
+        self.limits = self.read_limits()
         self.payload_jobs: dict[UUID, Any] = {}
         self._resets = 0
+
+    def read_jobs(self) -> dict[UUID, JobFacts]:
+        return {
+            row.job_id: JobFacts(**{name: _frozen(getattr(row, name)) for name in row._fields})
+            for row in self.state.look("jobs")
+        }
+
+    def read_limits(self) -> dict[UUID, int | None]:
+        """Of jobs and pools; a quota changes, and is read with every step."""
+        return {row.capacity_id: row.max_running for row in self.state.look("capacities")}
 
     def reset(self, orgs: Sequence[OrgId]) -> None:
         with self.state.connection() as connection:

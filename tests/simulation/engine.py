@@ -12,13 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from unittest import mock
 
 from tests.postgres_server import PostgresServer
 from tests.simulation.database import Definitions, deploy_shapes
 from tests.simulation.planted import planted
 from tests.simulation.schedule import Outcome, Schedule
-from trace_core.dispatcher import service as dispatcher_service
 
 CATCH_WITHIN = 60
 """Schedules in which a planted bug must be caught."""
@@ -57,9 +55,7 @@ def quiet() -> Iterator[None]:
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
-        # Making ids for 500 retries that are not there takes longer than the rest of a run.
-        with mock.patch.object(dispatcher_service, "_BATCH", 20):
-            yield
+        yield
     finally:
         logging.disable(before)
 

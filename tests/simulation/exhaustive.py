@@ -157,7 +157,7 @@ class SmallWorld:
             {
                 "now": self.clock.now(),
                 "limit": 10,
-                "outbox_ids": self._ids.many(10),
+                "outbox_series": self._ids.series(),
                 "wake_fanout": 1,
             },
         )

@@ -20,9 +20,12 @@ KINDS = (
     "stale_report", "foreign_call", "crash", "connection_lost_before", "connection_lost_after",
     "worker_killed", "restart", "clock_skew", "stepped_in", "runtime_busy", "canceled", "retried",
     "paused", "triggered", "redeployed", "outbox_reset", "event_repeated", "event_rewritten",
+    "quota_set", "hour_used_up", "first_deploy", "first_deploy_failed",
 )  # fmt: skip
 
 _FIRST_TIME, _LATER = 0.05, 0.006
+_SELDOM_SEEN, _SELDOM = ("deploy:", "set_quota:"), 0.15
+"""What happens once or twice in a schedule, or not at all, crashes the more often."""
 _LOST_CONNECTION = 0.01
 
 
@@ -55,7 +58,8 @@ class Faults:
         if not self.on:
             return
         draw = self.rng.random()
-        crash = (_FIRST_TIME if first else _LATER) * self.intensity
+        likely = _SELDOM if name.startswith(_SELDOM_SEEN) else _FIRST_TIME if first else _LATER
+        crash = likely * self.intensity
         if draw < crash:
             self.kinds["crash"] += 1
             self.crashed[name] += 1

@@ -23,7 +23,7 @@ def check(world: World) -> None:
 class _Final:
     def __init__(self, world: World) -> None:
         self.world, self.oracle = world, world.oracle
-        self.jobs = world.definitions.jobs
+        self.jobs = world.jobs
         look = world.state.look
         self.tasks = {row.task_id: row for row in look("all_tasks")}
         self.events = look("all_events")

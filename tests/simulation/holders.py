@@ -31,14 +31,21 @@ def check_holders(
     """Nobody beyond the limits, and every counter says what is really held."""
     holders = [(lease.task_id, lease.job_id, lease.priority) for lease in leases.values()]
     running: dict[str, list[int]] = {}
+    quotas = oracle.quotas.ids
     for _, job_id, priority in [*holders, *kept]:
-        for capacity in oracle.jobs[job_id].capacity_ids:
-            held = running.setdefault(str(capacity), [0, 0])
+        job = oracle.jobs[job_id]
+        quota = quotas.get(str(job.org_id))
+        for capacity in [*map(str, job.capacity_ids), *([quota] if quota else [])]:
+            held = running.setdefault(capacity, [0, 0])
             held[0] += 1
             held[1] += priority
-    for capacity_id, (held, _) in running.items():
-        limit = oracle.limits[capacity_id]
-        oracle.must(limit is None or held <= limit, f"{held} holders, {limit} allowed")
+    for org, quota in quotas.items():
+        count = running[quota][0] if quota in running else 0
+        limit = oracle.quotas.allowed_at_once(org, count)
+        oracle.must(limit is None or count <= limit, f"{count} holders, the quota allows {limit}")
+    for capacity_id, (count, _) in running.items():
+        limit = oracle.limits.get(capacity_id)
+        oracle.must(limit is None or count <= limit, f"{count} holders, {limit} allowed")
     counted = {row[0]: [row[1], row[2]] for row in counters}
     oracle.must(counted == running, f"counters {counted}, holders {running}")
     pooled = {task: job for task, job, _ in [*holders, *kept] if oracle.jobs[job].pool_id}

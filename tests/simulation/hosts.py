@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -17,31 +17,51 @@ from trace_core.deploy.requests import Requests
 from trace_core.deploy.service import Deploys
 from trace_core.dispatcher.control import Control
 from trace_core.dispatcher.service import Dispatcher
-from trace_core.kernel.ids import Ids, OrgId
+from trace_core.kernel.ids import Ids, OrgId, TaskId
 from trace_core.outbox.admin import OutboxAdmin
 from trace_core.outbox.relay import Relay, Send, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.queue import wake_queue
 from trace_core.tasks.admin import TaskAdmin
-from trace_core.tasks.claim import Claimed, Claims
+from trace_core.tasks.claim import Claimed, Claims, Refused
 from trace_core.tasks.complete import Completions
 from trace_core.tasks.events import EventAcceptance
 from trace_core.tasks.invoke import invoke_ready
 from trace_core.tasks.leases import Leases
 from trace_core.tasks.payload import Payloads
+from trace_core.tasks.quotas import Quotas
 from trace_core.tasks.reaper import Reaper
 
 CATALOG = catalog()
 
 
+HandedOut = Callable[[OrgId, list[Claimed]], None]
+
+
 class OrderedClaims(Claims):
-    """A claim's rows come in the order of a table's pages, which no seed determines."""
+    """A claim's rows come in the order of a table's pages, which no seed determines. The oracle
+    hears of every one that was answered."""
+
+    def __init__(self, *arguments: Any, handed_out: HandedOut) -> None:
+        super().__init__(*arguments)
+        self._handed_out = handed_out
 
     def claim(self, org_id: OrgId, runtime: Runtime, limit: int, worker_id: str) -> list[Claimed]:
-        return sorted(super().claim(org_id, runtime, limit, worker_id), key=_task_id)
+        return self._told(org_id, super().claim(org_id, runtime, limit, worker_id))
 
     def reserve(self, org_id: OrgId, runtime: Runtime, limit: int) -> list[Claimed]:
-        return sorted(super().reserve(org_id, runtime, limit), key=_task_id)
+        return self._told(org_id, super().reserve(org_id, runtime, limit))
+
+    def claim_ids(
+        self, org_id: OrgId, task_ids: Sequence[TaskId], worker_id: str
+    ) -> list[Claimed | Refused]:
+        answers = super().claim_ids(org_id, task_ids, worker_id)
+        self._told(org_id, [answer for answer in answers if isinstance(answer, Claimed)])
+        return answers
+
+    def _told(self, org_id: OrgId, claims: list[Claimed]) -> list[Claimed]:
+        self._handed_out(org_id, claims)
+        return sorted(claims, key=_task_id)
 
 
 def _task_id(claim: Claimed) -> UUID:
@@ -83,18 +103,21 @@ class Host:
         clock: SkewedClock,
         faults: Faults,
         waker: SimulatedWaker,
+        *,
+        handed_out: HandedOut,
     ) -> None:
         self.name = name
         self.clock = clock
         self._faults = faults
         state = definitions.state
         ids = Ids(clock.now, rng.getrandbits)
-        self.claims = OrderedClaims(state, clock, ids)
+        self.claims = OrderedClaims(state, clock, ids, handed_out=handed_out)
         self.completions = Completions(state, clock, ids, waker, rng.random)
         self.events = EventAcceptance(state, clock, ids, waker)
         self.leases = Leases(state, clock)
         self.reaper = Reaper(state, clock, ids, waker, rng.random)
         self.admin = TaskAdmin(state, clock, ids, waker)
+        self.quotas = Quotas(state, ids)
         self.deploys = Deploys(state, clock, ids, waker, CATALOG)
         self.requests = Requests(state, clock, ids, waker, CATALOG)
         self.payloads = RememberingPayloads(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from tests.manual_clock import START
+from tests.simulation.database import JobFacts
 from tests.simulation.holders import Lease, check_holders
+from tests.simulation.quotas import Quotas
 from tests.simulation.wakeups import Wakeups
 from trace_core.kernel.ids import OrgId, TaskId
 from trace_core.tasks.api import Completion, EventIn, StartRequest
@@ -30,6 +34,17 @@ EventKey = tuple[str, str, str, int]
 FenceKey = tuple[str, int, str]
 
 
+@dataclass(frozen=True)
+class Due:
+    """When which function finds something next, as seconds since the epoch; and what is left."""
+
+    relay: float | None
+    dispatcher: float | None
+    reaper: float | None
+    stranded: float | None
+    open: int
+
+
 class Violation(Exception):
     """Something happened that must never happen."""
 
@@ -37,8 +52,9 @@ class Violation(Exception):
 class Oracle:
     def __init__(self, world: World) -> None:
         self.world = world
-        self.jobs = {str(job_id): job for job_id, job in world.definitions.jobs.items()}
-        self.limits = {str(key): limit for key, limit in world.definitions.limits.items()}
+        self.jobs: dict[str, JobFacts] = {}
+        self.limits: dict[str, int | None] = {}
+        self.learn(world.definitions.jobs, world.definitions.limits)
         self.leases: dict[str, Lease] = {}
         self.fences: dict[str, tuple[int, str]] = {}
         """The newest attempt of each task that was seen to start."""
@@ -53,7 +69,16 @@ class Oracle:
         self.source_states: dict[str, list[Any]] = {}
         self.exchanged: dict[str, tuple[str, int, str]] = {}
         self.tasks = 0
+        self.due: Due | None = None
+        """Kept in the end only."""
+        self.kept: set[str] = set()
+        """Sources that wait for their next slice and hold on to their capacity."""
         self.wakeups = Wakeups(world)
+        self.quotas = Quotas(world)
+
+    def learn(self, jobs: Mapping[UUID, JobFacts], limits: Mapping[UUID, int | None]) -> None:
+        self.jobs |= {str(job_id): job for job_id, job in jobs.items()}
+        self.limits |= {str(key): limit for key, limit in limits.items()}
 
     def fail(self, message: str) -> None:
         raise Violation(message)
@@ -74,12 +99,18 @@ class Oracle:
         state = self.world.state
         if not state.touched and not again:
             return
-        seen = state.look("observe")[0].seen
+        draining = self.world.draining
+        name = "observe_and_due" if draining else "observe"
+        seen = state.glance(name, self.world.now().timestamp())
+        if draining:
+            self.due = Due(*seen[7])
         leases = {row[0]: Lease(*row) for row in seen[0] or ()}
         for task, lease in leases.items():
             self._compare(task, self.leases.get(task), lease)
         self.leases = leases
         state.touched = False
+        self.quotas.saw(seen[6] or [])
+        self.kept = {row[0] for row in seen[3] or ()}
         check_holders(self, leases, seen[1] or [], seen[2] or [], seen[3] or [])
         self.tasks = seen[5]
         start = START.timestamp()
@@ -147,6 +178,10 @@ class Oracle:
     def is_canceled(self, claim: Claimed) -> bool:
         lease = self.leases.get(str(claim.task_id))
         return lease is not None and lease.canceled and lease.token == str(claim.lease_token)
+
+    def handed_out(self, org: OrgId, claims: list[Claimed]) -> None:
+        """Every claim and reservation that was answered, whoever asked for it."""
+        self.quotas.started(org, claims, self.kept)
 
     # Claims and starts ---------------------------------------------------------------------------
 

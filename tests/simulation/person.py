@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from tests.simulation.actors import Actor
+from tests.simulation.bodies import TASKS_MIN
 from tests.simulation.faults import Crash
-from tests.simulation.runs import TASKS_MIN
 from tests.simulation.shapes import SHAPES
 from trace_core.identity.model import SYSTEM
 from trace_core.kernel.errors import Conflict, NotFound, TraceError, Unavailable
@@ -157,9 +157,16 @@ class Person(Actor):
         for org, dag in self._paused:
             self.world.any_host().deploys.resume(org, dag, SYSTEM)
         self._reset(self.world.orgs[0])
+
+    def ask_for_more(self) -> bool:
+        """Sources that are always on go on by themselves; a manual one is asked for the rest."""
         for org in self.world.orgs:
-            if self._dag(org) == "ranges" and self.world.oracle.tasks < TASKS_MIN:
-                self._request(org, {"start": 0, "end": 119})
+            if self._dag(org) == "ranges":
+                # A chunk of ten is split, loaded, announced and gathered.
+                chunks = max(TASKS_MIN - self.world.oracle.tasks, 0) // 3 + 1
+                self._request(org, {"start": 0, "end": chunks * 10 - 1})
+                return True
+        return False
 
     def unavailable(self) -> None:
         """They try something else later."""

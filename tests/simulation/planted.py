@@ -16,9 +16,11 @@ from unittest import mock
 from tests.simulation.database import SQL as SIMULATION
 from trace_core.database.sql import Statements
 from trace_core.database.state import StateDatabase
+from trace_core.deploy.registration import Registration
 from trace_core.outbox.store import SQL as OUTBOX
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.tasks import complete, reaper, results
+from trace_core.tasks.metering import Capacity
 from trace_core.tasks.model import Outcome
 from trace_core.tasks.statements import SQL as TASKS
 
@@ -113,6 +115,29 @@ def _never_counts(end_attempt: Any) -> Any:
     return end
 
 
+def _any_hour(free: Any) -> Any:
+    def unlimited(self: Capacity, *arguments: Any) -> Any:
+        return free(replace(self, max_starts_hourly=None), *arguments)
+
+    return unlimited
+
+
+def _without_quota(add_job: Any) -> Any:
+    def add(self: Registration, job: Any, fingerprint: str, _quota: Any) -> None:
+        add_job(self, job, fingerprint, None)
+
+    return add
+
+
+def _commits_before_sources(add_source_task: Any) -> Any:
+    def add(self: Registration, job: Any) -> None:
+        self._tx.run("COMMIT", {})
+        self._tx.run("BEGIN", {})
+        add_source_task(self, job)
+
+    return add
+
+
 @dataclass(frozen=True)
 class Bug:
     name: str
@@ -199,6 +224,14 @@ BUGS = (
     Bug("outbox_never_retried", "a row that could not be sent is never due again", _edit(
         OUTBOX, ("postpone",), ("available_at = d.available_at",
                                 "available_at = d.available_at + interval '1 year'"))),
+    Bug("quota_forgets_what_runs", "a new quota is not charged with what runs already", _edit(
+        TASKS, ("adopt_leases",), ("SELECT priority FROM adopted UNION ALL", ""))),
+    Bug("hour_without_end", "starts in an hour are counted and not limited", _patch(
+        Capacity, "free", _any_hour)),
+    Bug("deploy_forgets_quota", "jobs that are new are not metered by the quota", _patch(
+        Registration, "_add_job", _without_quota)),
+    Bug("half_a_deploy", "sources get their task after the deploy has committed", _patch(
+        Registration, "_add_source_task", _commits_before_sources)),
 )  # fmt: skip
 
 NAMES = tuple(bug.name for bug in BUGS)

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
+from tests.simulation import bodies
 from tests.simulation.database import JobFacts
 from tests.simulation.faults import Crash
 from tests.simulation.hosts import Host
 from trace_core.kernel.errors import TraceError, Unavailable
 from trace_core.kernel.ids import OrgId
-from trace_core.tasks.api import (
-    Completion,
-    EventIn,
-    EventsRequest,
-    OutputIn,
-    StateEntry,
-)
+from trace_core.tasks.api import Completion, EventsRequest
 from trace_core.tasks.claim import Claimed
-from trace_core.tasks.model import Scope
 
 if TYPE_CHECKING:
     from tests.simulation.actors import Worker
     from tests.simulation.world import World
 
 Answer = TypeVar("Answer")
-TASKS_MIN, TASKS_MAX = 30, 22
-"""Sources pause at the second, since every task makes others, and go on for the first."""
-_RESTS_FOR_GOOD = 80_000.0
 
 
 class Lost(Exception):
@@ -42,14 +33,13 @@ class Run:
         self, world: World, org_id: OrgId, claim: Claimed, worker: Worker | None = None
     ) -> None:
         self.world, self.org_id, self.claim, self.worker = world, org_id, claim, worker
-        self.job: JobFacts = world.definitions.jobs[claim.job_id]
+        self.job: JobFacts = world.jobs[claim.job_id]
         self.name = f"run {world.name(claim.task_id)}/{claim.attempt}.{claim.lease_sequence}"
         self.dead = False
         self.body: Completion | None = None
         self._ends_at = 0.0
-        self._plan = "complete"
+        self.plan = "complete"
         self.is_source = self.job.activation == "source"
-        self._state: list[StateEntry] | None = None
 
     def crashed(self) -> None:
         """Calls catch this themselves; nothing else of a run passes a named point."""
@@ -82,14 +72,14 @@ class Run:
         elif self.world.is_poisoned(self.claim.task_id, self.is_source) or faults.happens(
             "run_failed", 0.12
         ):
-            self._plan = "fail"
+            self.plan = "fail"
         elif faults.happens("run_failed_for_good", 0.04):
-            self._plan = "fail_for_good"
-        elif rng.random() < 0.2:
+            self.plan = "fail_for_good"
+        elif not self.world.draining and rng.random() < 0.2:
             duration = rng.uniform(35, 100)
             self._heartbeat_later()
         self._ends_at = self.world.seconds + duration
-        if self._plan == "complete" and not self.is_source and rng.random() < 0.3:
+        if self.plan == "complete" and not self.is_source and rng.random() < 0.3:
             self._later(duration * rng.random(), "emits", self._emit)
         if faults.happens("stale_report", 0.06):
             self._later(duration * rng.random(), "guesses a token", self._guess)
@@ -130,30 +120,16 @@ class Run:
         self.world.oracle.check_answer(f"{self.name} heartbeat", expected, answer)
         return answer
 
-    def _events(self) -> list[EventIn]:
-        trigger = self.claim.trigger
-        scope = trigger.scope if trigger else Scope()
-        revision = trigger.revision if trigger else 0
-        return [self._event(index, scope, revision) for index in range(len(self.job.datasets))]
-
-    def _event(self, index: int, scope: Scope, revision: int) -> EventIn:
-        return EventIn(
-            dataset_uuid=self.job.datasets[index],
-            dataset_version=self.job.versions[index],
-            revision=revision,
-            **scope.fields(),  # type: ignore[arg-type]
-        )
-
     def _emit(self) -> str | None:
         if self.dead or self.body is not None:
             return None
-        events = self._events()[:1]
+        events = bodies.events(self)[:1]
         org = self.org_id
         if self.world.rng.random() < 0.1:
             org = self.world.foreign_org
             self.world.faults.kinds["foreign_call"] += 1
         expected = self.world.oracle.expect_emit(self.claim, foreign=org != self.org_id)
-        request = EventsRequest(**_fence(self.claim), events=events)
+        request = EventsRequest(**bodies.fence(self.claim), events=events)
         try:
             self.call(lambda host: host.events.accept(org, request))
             answer = "Accepted"
@@ -174,38 +150,38 @@ class Run:
             return None
         if self.body is None:
             try:
-                self.body = self._make_body()
+                self.body = bodies.completion(self)
             except Lost:
                 self._later(2.0, "reports", self._report)
                 return "lost its payload"
         batch = [self, *self._companions()]
         self.world.interleaved = False
         expected = [self.world.oracle.expect_completion(run.body, self.org_id) for run in batch]
-        bodies = [run.body for run in batch]
+        reports = [run.body for run in batch]
         try:
-            results = self.call(lambda host: host.completions.complete(self.org_id, bodies))
+            results = self.call(lambda host: host.completions.complete(self.org_id, reports))
         except Lost:
             for run in batch:
                 self.world.oracle.completion_unknown(run.body)
                 run._later(self.world.rng.uniform(1, 20), "reports again", run._report)
-            return f"{self._plan} lost"
+            return f"{self.plan} lost"
         answers = []
         for run, expectation, result in zip(batch, expected, results, strict=True):
             answer = self.world.oracle.completed(run.body, expectation, result)
             run._reported(answer)
             answers.append(f"{run.name[4:]} {answer}")
-        return f"{self._plan}: {', '.join(answers)}"
+        return f"{self.plan}: {', '.join(answers)}"
 
     def _companions(self) -> list[Run]:
         """Others of the same worker that are done at the same time go in the same call."""
-        if self.worker is None or self.world.rng.random() > 0.35:
+        if self.worker is None or self.world.rng.random() > (1 if self.world.draining else 0.35):
             return []
         found = []
         for run in self.worker.runs:
             near = 0 < run._ends_at - self.world.seconds < 15
             if run is not self and near and run.body is None and not run.dead:
                 try:
-                    run.body = run._make_body()
+                    run.body = bodies.completion(run)
                 except Lost:
                     continue
                 found.append(run)
@@ -219,7 +195,7 @@ class Run:
         if faults.happens("completion_repeated", 0.06):
             self._later(wait, "repeats", lambda: self._repeat(self.body))
         if faults.happens("completion_other_body", 0.05):
-            other = Completion(**_fence(self.claim), status="Failed", error_code="Other")
+            other = Completion(**bodies.fence(self.claim), status="Failed", error_code="Other")
             self._later(wait, "contradicts itself", lambda: self._repeat(other))
         if faults.happens("stale_report", 0.04):
             self._later(wait, "guesses a token", self._guess)
@@ -228,7 +204,7 @@ class Run:
 
     def _guess(self) -> str:
         token = UUID(int=self.world.rng.getrandbits(128), version=4)
-        fence = _fence(self.claim) | {"lease_token": token}
+        fence = bodies.fence(self.claim) | {"lease_token": token}
         return self._repeat(Completion(**fence, status="Completed"))
 
     def _repeat(self, body: Completion) -> str:
@@ -241,7 +217,7 @@ class Run:
         return self.world.oracle.completed(body, expected, result)
 
     def _report_from_abroad(self) -> str:
-        body = Completion(**_fence(self.claim), status="Completed")
+        body = Completion(**bodies.fence(self.claim), status="Completed")
         org = self.world.foreign_org
         expected = self.world.oracle.expect_completion(body, org)
         try:
@@ -249,62 +225,3 @@ class Run:
         except Lost:
             return "lost"
         return self.world.oracle.completed(body, expected, result)
-
-    def _make_body(self) -> Completion:
-        rng = self.world.rng
-        fence: dict[str, Any] = _fence(self.claim)
-        if self.world.oracle.is_canceled(self.claim) and rng.random() < 0.8:
-            return Completion(**fence, status="Canceled")
-        if self._plan != "complete":
-            retryable = self._plan == "fail" or self.is_source
-            return Completion(**fence, status="Failed", error_code="Made", retryable=retryable)
-        if self.is_source:
-            return self._slice(fence)
-        events = self._events()
-        outputs = []
-        if rng.random() < 0.4:
-            outputs = [self._output(index, event) for index, event in enumerate(events)]
-        return Completion(**fence, status="Completed", events=events, outputs=outputs)
-
-    def _output(self, index: int, event: EventIn) -> OutputIn:
-        scope = event.model_dump(exclude={"revision"})
-        location = f"postgres_table:dataset_{event.dataset_uuid}"
-        return OutputIn(output_index=index, location=location, row_count=1, **scope)
-
-    def _slice(self, fence: dict[str, Any]) -> Completion:
-        """The next cursors, from where the state of the last slice ended."""
-        world, rng = self.world, self.world.rng
-        payload = self.call(lambda host: host.payloads.build([self.claim])[0])
-        rows = {row["key"]: row for row in payload["state"]}
-        row = rows.get("at", {"revision": 0, "value": {"next": 0, "rewrites": 0}})
-        world.oracle.state_seen(self.claim, row["value"])
-        value = dict(row["value"])
-        if world.oracle.tasks >= (TASKS_MIN if world.draining else TASKS_MAX):
-            rest = _RESTS_FOR_GOOD if world.draining else 20.0
-            return Completion(**fence, status="Yielded", resume_after_seconds=rest)
-        scopes = [(value["next"] + i, 0) for i in range(rng.randrange(2, 6))]
-        if value["next"] and world.faults.happens("event_repeated", 0.2):
-            scopes.append((rng.randrange(value["next"]), 0))
-        if value["next"] and world.faults.happens("event_rewritten", 0.2):
-            value["rewrites"] += 1
-            scopes.append((rng.randrange(value["next"]), value["rewrites"]))
-        value["next"] = max(cursor for cursor, _ in scopes) + 1
-        value["next"] = max(value["next"], row["value"]["next"] + 1)
-        return Completion(
-            **fence,
-            status="Yielded",
-            events=[
-                self._event(index, Scope(cursor=cursor), revision)
-                for index in range(len(self.job.datasets))
-                for cursor, revision in scopes
-            ],
-            state=[StateEntry(key="at", revision=row["revision"], value=value)],
-            resume_after_seconds=rng.choice((0, 2, 10)),
-        )
-
-
-def _fence(claim: Claimed) -> dict[str, Any]:
-    fence = claim.fence
-    return {
-        "task_id": fence.task_id, "attempt": fence.attempt, "lease_token": fence.lease_token,
-    }  # fmt: skip

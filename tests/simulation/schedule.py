@@ -6,19 +6,19 @@ import hashlib
 import heapq
 import traceback
 from dataclasses import dataclass
-from typing import Any
 
 from tests.manual_clock import START
 from tests.simulation import final_checks
-from tests.simulation.oracle import Violation
-from tests.simulation.runs import TASKS_MIN
+from tests.simulation.bodies import TASKS_MAX, TASKS_MIN
+from tests.simulation.oracle import Due, Violation
 from tests.simulation.world import World
 
 FAULTS_MIN = 10
 CHAOS_MIN, CHAOS_MAX = 150.0, 300.0
 """Virtual seconds with faults: two leases at least."""
-DRAIN_MAX = 2 * 3600.0
-"""Virtual seconds in which everything must have ended once nothing goes wrong any more."""
+DRAIN_MAX = 6 * 3600.0
+"""Virtual seconds in which everything must have ended once nothing goes wrong any more; an hour
+for each time that the starts of an hour are used up."""
 STEPS_MAX = 2500
 _SKEW_MAX = 6.0
 """Seconds after which every clock agrees that a moment has passed."""
@@ -78,14 +78,14 @@ class Schedule(World):
         return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()[:16]
 
     def _begin(self) -> None:
-        for actor in [*self.periodic, *self.workers, self.person]:
+        for actor in [*self.periodic, *self.workers, self.person, self.owner]:
             actor.begin()
         if self.rng.random() < 0.15:
             self.runtime.down = True
 
     def _chaos(self) -> None:
         while self.seconds < CHAOS_MAX:
-            enough = self.oracle.tasks >= TASKS_MIN and self.faults.total >= FAULTS_MIN
+            enough = self.oracle.tasks >= TASKS_MAX and self.faults.total >= FAULTS_MIN
             if enough and self.seconds > CHAOS_MIN:
                 return
             self.take(self.next_turn())
@@ -95,23 +95,31 @@ class Schedule(World):
         self.faults.on, self.draining = False, True
         self.queue.out_until = None
         self.person.put_right()
+        self.owner.put_right()
         began, steps = self.seconds, self.steps
+        self.oracle.observe(again=True)
         while True:
+            due = self.oracle.due
+            assert due is not None
             if self.seconds - began > DRAIN_MAX or self.steps - steps > STEPS_MAX:
-                raise Violation(f"not drained: {self.state.look('next_due')[0].open} still open")
-            due = self.state.look("next_due")[0]
-            if not due.open and not self.work and self.oracle.tasks >= TASKS_MIN:
-                return
+                raise Violation(f"not drained: {due.open} still open")
+            if not due.open and not self.work:
+                if self.oracle.tasks >= TASKS_MIN:
+                    return
+                if self.person.ask_for_more():
+                    self.oracle.observe(again=True)
+                    continue
             at, function = self._soonest(due)
             if self.work and self._next_work_at() <= at:
                 self.take(self.next_turn())
             else:
                 self._skip_to(at, function)
 
-    def _soonest(self, due: Any) -> tuple[float, str]:
+    def _soonest(self, due: Due) -> tuple[float, str]:
         """Which function of the platform finds something next, and when."""
+        start = START.timestamp()
         found = [
-            ((at - START).total_seconds() + _SKEW_MAX, name)
+            (at - start + _SKEW_MAX, name)
             for name, at in (
                 ("relay", due.relay),
                 ("dispatcher", due.dispatcher),
@@ -120,7 +128,7 @@ class Schedule(World):
             if at is not None
         ]
         if due.stranded is not None:
-            stranded = (due.stranded - START).total_seconds() + _SKEW_MAX
+            stranded = due.stranded - start + _SKEW_MAX
             found.append((max(stranded, self._swept_at + 30), "dispatcher"))
         return min(found, default=(self.seconds, "dispatcher"))
 

@@ -118,4 +118,19 @@ jobs:
      update_strategy: replace}
 """
 
+LATE = """
+version: 1
+name: late
+worker_pools:
+  pool:
+    - {name: only, env: {N: "1"}}
+jobs:
+  - {name: more, activation: source, runtime: worker, operator: made_up_source,
+     source: {kind: always_on}, worker_pool: pool, outputs: 1, update_strategy: replace}
+  - {name: after, activation: reactive, runtime: worker, operator: made_up_work,
+     execution_strategy: PerUpdate, inputs: [{from: {job: more, output: 0}}], outputs: 1,
+     update_strategy: replace}
+"""
+"""Not there at first: deployed in the middle of a schedule, beside what runs."""
+
 SHAPES = {"fan": FAN, "ranges": RANGES, "mixed": MIXED}

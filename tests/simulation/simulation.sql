@@ -8,6 +8,7 @@ CREATE TABLE simulation.tasks AS SELECT * FROM tasks;
 CREATE TABLE simulation.ready AS SELECT * FROM ready;
 CREATE TABLE simulation.delayed AS SELECT * FROM delayed;
 CREATE TABLE simulation.outbox AS SELECT * FROM outbox;
+CREATE TABLE simulation.jobs AS SELECT job_id, capacity_ids FROM jobs;
 CREATE FUNCTION simulation.reset(orgs uuid[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM ready;
@@ -23,6 +24,15 @@ BEGIN
     DELETE FROM triggers;
     DELETE FROM yields;
     DELETE FROM audit;
+    IF EXISTS (SELECT FROM dags d WHERE d.name = 'late') THEN
+        PERFORM simulation.forget(d.dag_id) FROM dags d WHERE d.name = 'late';
+    END IF;
+    IF EXISTS (SELECT FROM capacities c WHERE c.kind = 'org') THEN
+        UPDATE jobs j SET capacity_ids = s.capacity_ids
+          FROM simulation.jobs s
+         WHERE s.job_id = j.job_id AND s.capacity_ids <> j.capacity_ids;
+        DELETE FROM capacities c WHERE c.kind = 'org';
+    END IF;
     UPDATE slots SET task_id = NULL WHERE task_id IS NOT NULL;
     UPDATE dags SET paused_at = NULL WHERE paused_at IS NOT NULL;
     UPDATE jobs SET claimable = true WHERE NOT claimable;
@@ -35,6 +45,27 @@ BEGIN
     INSERT INTO delayed
     SELECT d.* FROM simulation.delayed d JOIN jobs j USING (job_id) WHERE j.org_id = ANY (orgs);
     INSERT INTO outbox SELECT o.* FROM simulation.outbox o WHERE o.org_id = ANY (orgs);
+END $$;
+CREATE FUNCTION simulation.forget(dag uuid) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    own_jobs uuid[] := ARRAY(SELECT job_id FROM jobs WHERE dag_id = dag);
+    own_pools uuid[] := ARRAY(SELECT pool_id FROM worker_pools WHERE dag_id = dag);
+    own_datasets uuid[] := ARRAY(SELECT dataset_uuid FROM datasets WHERE dag_id = dag);
+    own_counters uuid[] := ARRAY(SELECT capacity_id FROM worker_pools WHERE dag_id = dag);
+BEGIN
+    DELETE FROM routes WHERE job_id = ANY (own_jobs);
+    DELETE FROM edges WHERE job_id = ANY (own_jobs);
+    DELETE FROM dataset_current WHERE dataset_uuid = ANY (own_datasets);
+    DELETE FROM dataset_versions WHERE dataset_uuid = ANY (own_datasets);
+    DELETE FROM datasets WHERE dag_id = dag;
+    DELETE FROM dag_version_jobs WHERE job_id = ANY (own_jobs);
+    DELETE FROM jobs WHERE dag_id = dag;
+    DELETE FROM slots WHERE pool_id = ANY (own_pools);
+    DELETE FROM worker_pools WHERE dag_id = dag;
+    DELETE FROM capacities WHERE capacity_id = ANY (own_counters);
+    UPDATE dags SET active_dag_version_id = NULL WHERE dag_id = dag;
+    DELETE FROM dag_versions WHERE dag_id = dag;
+    DELETE FROM dags WHERE dag_id = dag;
 END $$;
 DO $$
 DECLARE name text;
@@ -54,7 +85,9 @@ SELECT simulation.reset(%(orgs)s::uuid[])
 -- name: jobs
 -- Every job with what the oracle must know of it.
 SELECT j.job_id, j.org_id, d.name AS dag, j.name, j.activation, j.runtime, j.operator,
-       j.source_kind, j.max_attempts, j.timeout_seconds, j.pool_id, j.capacity_ids, j.priority,
+       j.source_kind, j.max_attempts, j.timeout_seconds, j.pool_id, j.priority,
+       ARRAY(SELECT c.capacity_id FROM capacities c
+              WHERE c.capacity_id = ANY (j.capacity_ids) AND c.kind <> 'org') AS capacity_ids,
        ARRAY(SELECT v.dataset_uuid FROM dataset_versions v WHERE v.job_id = j.job_id
               ORDER BY v.output_index) AS datasets,
        ARRAY(SELECT v.dataset_version FROM dataset_versions v WHERE v.job_id = j.job_id
@@ -68,12 +101,11 @@ SELECT j.job_id, j.org_id, d.name AS dag, j.name, j.activation, j.runtime, j.ope
 
 -- name: capacities
 -- The limit of every counter, and the slots of each pool.
-SELECT c.capacity_id, c.max_running FROM capacities c
+SELECT c.capacity_id, c.max_running FROM capacities c WHERE c.kind <> 'org'
 
--- name: observe
+-- fragment: seen
 -- Who holds what, what the counters say, and which work could be claimed while no wake-up for it
 -- is in the outbox.
-SELECT json_build_array(
     (SELECT json_agg(json_build_array(l.task_id, l.job_id, l.attempt, l.lease_sequence,
                                       l.lease_token, l.started_at IS NOT NULL,
                                       l.canceled_at IS NOT NULL,
@@ -97,13 +129,51 @@ SELECT json_build_array(
                     SELECT FROM capacities c
                      WHERE c.capacity_id = ANY (j.capacity_ids)
                        AND (c.running >= c.max_running
+                            OR c.starts_this_hour >= c.max_starts_hourly
+                               AND c.hour_started_at + interval '1 hour 12 seconds'
+                                   > to_timestamp(%(now)s)
                             OR r.priority = 1 AND c.running_backfill >= c.max_running
                                - least(c.reserved_for_live, greatest(c.max_running - 1, 0))))
               GROUP BY j.org_id, j.runtime) w
       WHERE NOT EXISTS (SELECT FROM outbox o
                          WHERE o.org_id = w.org_id AND o.target = w.runtime
                            AND o.status = 'Pending')),
-    (SELECT count(*) FROM tasks_202601)) AS seen
+    (SELECT count(*) FROM tasks_202601),
+    (SELECT json_agg(json_build_array(c.org_id, c.capacity_id, c.max_running, c.reserved_for_live,
+                                      c.max_starts_hourly,
+                                      extract(epoch FROM c.hour_started_at), c.starts_this_hour))
+       FROM capacities c WHERE c.kind = 'org')
+
+-- fragment: due
+-- When which function will find something to do, and whether anything is left to do at all.
+json_build_array(
+    (SELECT extract(epoch FROM min(available_at)) FROM outbox WHERE status = 'Pending'),
+    (SELECT extract(epoch FROM min(due_at)) FROM delayed),
+    (SELECT extract(epoch FROM min(least(lease_expires_at, deadline_at))) FROM leases),
+    (SELECT extract(epoch FROM min(greatest(r.ready_at + interval '1 minute',
+                                            c.hour_started_at + interval '1 hour 12 seconds')))
+       FROM ready r
+       JOIN jobs j ON j.job_id = r.job_id
+       LEFT JOIN capacities c
+         ON c.org_id = j.org_id AND c.kind = 'org' AND c.starts_this_hour >= c.max_starts_hourly),
+    (SELECT count(*) FROM ready) + (SELECT count(*) FROM leases) + (SELECT count(*) FROM outbox)
+    + (SELECT count(*) FROM delayed d JOIN jobs j ON j.job_id = d.job_id
+        WHERE j.activation <> 'source' OR d.failures > 0)
+    + (SELECT count(*) FROM triggers WHERE taken_at IS NULL))
+
+-- name: observe
+-- After every step.
+SELECT json_build_array(
+-- include: seen
+)
+
+-- name: observe_and_due
+-- After every step of the end, where nothing happens until something is due.
+SELECT json_build_array(
+-- include: seen
+,
+-- include: due
+)
 
 -- name: reactive_tasks
 -- Tasks that people may cancel or retry, and how each ended, if it has.
@@ -133,16 +203,21 @@ SELECT p.task_id, array_agg(p.place ORDER BY p.place) AS places
  GROUP BY p.task_id
 HAVING count(*) > 1 OR min(p.place) = 'none'
 
--- name: next_due
--- When which function will find something to do, and whether anything is left to do at all.
-SELECT (SELECT min(available_at) FROM outbox WHERE status = 'Pending') AS relay,
-       (SELECT min(due_at) FROM delayed) AS dispatcher,
-       (SELECT min(least(lease_expires_at, deadline_at)) FROM leases) AS reaper,
-       (SELECT min(ready_at) + interval '60 seconds' FROM ready) AS stranded,
-       (SELECT count(*) FROM ready) + (SELECT count(*) FROM leases) + (SELECT count(*) FROM outbox)
-       + (SELECT count(*) FROM delayed d JOIN jobs j ON j.job_id = d.job_id
-           WHERE j.activation <> 'source' OR d.failures > 0)
-       + (SELECT count(*) FROM triggers WHERE taken_at IS NULL) AS open
+-- name: late_dags
+-- What a first deploy left, part by part: all of it, or nothing.
+SELECT d.org_id, d.active_dag_version_id IS NOT NULL AS active,
+       (SELECT count(*) FROM dag_versions v WHERE v.dag_id = d.dag_id) AS versions,
+       (SELECT count(*) FROM jobs j WHERE j.dag_id = d.dag_id) AS jobs,
+       (SELECT count(*) FROM slots s JOIN worker_pools p USING (pool_id)
+         WHERE p.dag_id = d.dag_id) AS slots,
+       (SELECT count(*) FROM datasets s JOIN dataset_current USING (dataset_uuid)
+         WHERE s.dag_id = d.dag_id) AS datasets,
+       (SELECT count(*) FROM routes r JOIN jobs j USING (job_id)
+         WHERE j.dag_id = d.dag_id) AS routes,
+       (SELECT count(*) FROM tasks_202601 t JOIN jobs j USING (job_id)
+         WHERE j.dag_id = d.dag_id AND t.event_id IS NULL) AS sources
+  FROM dags d
+ WHERE d.name = 'late'
 
 -- name: all_tasks
 SELECT * FROM tasks_202601 ORDER BY task_id
@@ -164,7 +239,7 @@ SELECT * FROM outbox ORDER BY outbox_id
 
 -- name: vacuum
 VACUUM ready, delayed, leases, outbox, tasks_202601, attempts_202601, task_inputs_202601,
-       task_outputs_202601, events_202601, operator_state, triggers, slots, capacities, dags
+       task_outputs_202601, events_202601, operator_state, triggers, slots, capacities, dags, jobs
 
 -- name: route_later
 -- Of a planted bug: make the tasks of events in a transaction of their own.

@@ -7,11 +7,12 @@ points before and after its commit, at which the simulation may crash it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
 from psycopg import Connection, Cursor
+from psycopg.pq import ExecStatus
 from psycopg.rows import namedtuple_row
 from psycopg.types.json import Jsonb
 
@@ -55,6 +56,33 @@ def _connect(dsn: str) -> Connection[Row]:
 def _rows(cursor: Cursor[Row]) -> list[Row]:
     """The rows, if there can be any; asked of the result, which is cheaper than `description`."""
     return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
+
+
+def _command(connection: Connection[Row], command: bytes) -> None:
+    result = connection.pgconn.exec_(command)
+    if result.status != ExecStatus.COMMAND_OK:
+        raise psycopg.OperationalError(result.get_error_message())
+    if result.command_status != command:
+        # A commit after a failed statement is a rollback, and says so.
+        raise psycopg.InternalError(f"{command.decode()} became {result.command_status!r}")
+
+
+@contextmanager
+def _transaction(connection: Connection[Row]) -> Iterator[None]:
+    """As the driver's own, but a rollback forgets no prepared statement.
+
+    The driver drops them all then, since one may be of a table that is gone with the rollback.
+    Services make no tables, and planning their statements anew takes longer than running them.
+    """
+    _command(connection, b"BEGIN")
+    try:
+        yield
+    except BaseException:
+        # Whoever lost the connection has the better story to tell.
+        with suppress(psycopg.Error):
+            _command(connection, b"ROLLBACK")
+        raise
+    _command(connection, b"COMMIT")
 
 
 class Transaction:
@@ -122,7 +150,7 @@ class StateDatabase:
     def transaction(self, name: str) -> Iterator[Transaction]:
         """A short transaction; it commits when the block ends well."""
         self.crash_points(f"{name}:begin")
-        with self.connection() as connection, connection.transaction():
+        with self.connection() as connection, _transaction(connection):
             yield Transaction(connection)
             self.crash_points(f"{name}:before_commit")
         self.crash_points(f"{name}:after_commit")

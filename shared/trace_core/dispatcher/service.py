@@ -55,7 +55,7 @@ class Dispatcher:
             {
                 "now": now,
                 "limit": _BATCH,
-                "outbox_ids": self._ids.many(_BATCH),
+                "outbox_series": self._ids.series(),
                 "wake_fanout": limits.WAKE_FANOUT,
             },
         )
@@ -66,7 +66,7 @@ class Dispatcher:
                 "now": now,
                 "grace": self._timings.sweep_grace,
                 "limit": _SWEEP_TARGETS,
-                "outbox_ids": self._ids.many(_SWEEP_TARGETS),
+                "outbox_series": self._ids.series(),
             },
         )
         if due or woken:

@@ -28,7 +28,8 @@ RandomBits = Callable[[int], int]
 """`random.Random(seed).getrandbits` in a simulation, `secrets.randbits` elsewhere."""
 
 ROUTE_BITS = 16
-"""An event id ends in this many zero bits; a task made from it carries its route number there."""
+"""An event id ends in this many zero bits; a task made from it carries its route number there.
+The ids of a series end in their number."""
 
 
 _new, _set = object.__new__, object.__setattr__
@@ -89,6 +90,11 @@ class Ids:
 
     def event_ids(self, count: int) -> list[UUID]:
         return self._make(count, 62 - ROUTE_BITS, ROUTE_BITS)
+
+    def series(self) -> UUID:
+        """An id whose low bits are left to a statement, which numbers the rows that it makes: how
+        many there will be is known there only."""
+        return self._make(1, 62 - ROUTE_BITS, ROUTE_BITS)[0]
 
     def token(self) -> LeaseToken:
         """An unguessable id: no part of it is a counter."""

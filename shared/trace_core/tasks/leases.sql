@@ -120,8 +120,9 @@ queued AS (
 ),
 woken AS (
     INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, available_at)
-    SELECT (%(outbox_ids)b::uuid[])[row_number() OVER ()], w.org_id, 'wake', w.runtime,
-           w.task_ids[1:%(wake_fanout)s], %(now)s, %(now)s
+    SELECT (left(%(outbox_series)s::uuid::text, 32)
+            || lpad(to_hex(row_number() OVER ()), 4, '0'))::uuid,
+           w.org_id, 'wake', w.runtime, w.task_ids[1:%(wake_fanout)s], %(now)s, %(now)s
       FROM (SELECT j.org_id, j.runtime, array_agg(g.task_id) AS task_ids
               FROM gone g
               JOIN jobs j ON j.job_id = g.job_id
@@ -131,10 +132,12 @@ SELECT task_id FROM gone
 
 -- name: sweep_ready
 -- Work that has waited longer than a wake-up should take: one row for each org and runtime, reset
--- when an earlier one failed, and none while any wake-up for it is still on its way.
+-- when an earlier one failed, and none while any wake-up for it is still on its way. Control work is
+-- left out: whoever sweeps runs it next, and a wake-up for what has no capacity would go in circles.
 INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, available_at, sweep_key)
-SELECT (%(outbox_ids)b::uuid[])[row_number() OVER ()], w.org_id, 'wake', w.runtime, w.task_ids,
-       %(now)s, %(now)s, 'wake:' || w.runtime
+SELECT (left(%(outbox_series)s::uuid::text, 32)
+        || lpad(to_hex(row_number() OVER ()), 4, '0'))::uuid,
+       w.org_id, 'wake', w.runtime, w.task_ids, %(now)s, %(now)s, 'wake:' || w.runtime
   FROM (SELECT j.org_id, j.runtime, array_agg(head.task_id) AS task_ids
           FROM jobs j
          CROSS JOIN LATERAL (
@@ -143,7 +146,8 @@ SELECT (%(outbox_ids)b::uuid[])[row_number() OVER ()], w.org_id, 'wake', w.runti
                 WHERE r.job_id = j.job_id
                 ORDER BY r.priority, r.task_id
                 LIMIT 1) head
-         WHERE j.claimable AND head.ready_at <= %(now)s - %(grace)s
+         WHERE j.claimable AND j.runtime <> 'dispatcher'
+           AND head.ready_at <= %(now)s - %(grace)s
          GROUP BY j.org_id, j.runtime
          LIMIT %(limit)s) w
  WHERE NOT EXISTS (SELECT FROM outbox o

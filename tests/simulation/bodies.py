@@ -1,0 +1,95 @@
+"""What runs say: the events of a task, and the body of its report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trace_core.tasks.api import Completion, EventIn, OutputIn, StateEntry
+from trace_core.tasks.claim import Claimed
+from trace_core.tasks.model import Scope
+
+if TYPE_CHECKING:
+    from tests.simulation.runs import Run
+
+TASKS_MIN, TASKS_MAX = 30, 22
+"""Sources pause at the second, since every task makes others, and go on for the first."""
+_RESTS_FOR_GOOD = 80_000.0
+
+
+def fence(claim: Claimed) -> dict[str, Any]:
+    own = claim.fence
+    return {
+        "task_id": own.task_id, "attempt": own.attempt, "lease_token": own.lease_token,
+    }  # fmt: skip
+
+
+def events(run: Run) -> list[EventIn]:
+    """The scope of the trigger, on every output."""
+    trigger = run.claim.trigger
+    scope = trigger.scope if trigger else Scope()
+    revision = trigger.revision if trigger else 0
+    return [_event(run, index, scope, revision) for index in range(len(run.job.datasets))]
+
+
+def _event(run: Run, index: int, scope: Scope, revision: int) -> EventIn:
+    return EventIn(
+        dataset_uuid=run.job.datasets[index],
+        dataset_version=run.job.versions[index],
+        revision=revision,
+        **scope.fields(),  # type: ignore[arg-type]
+    )
+
+
+def completion(run: Run) -> Completion:
+    rng = run.world.rng
+    fenced = fence(run.claim)
+    if run.world.oracle.is_canceled(run.claim) and rng.random() < 0.8:
+        return Completion(**fenced, status="Canceled")
+    if run.plan != "complete":
+        retryable = run.plan == "fail" or run.is_source
+        return Completion(**fenced, status="Failed", error_code="Made", retryable=retryable)
+    if run.is_source:
+        return _slice(run, fenced)
+    announced = events(run)
+    outputs = []
+    if rng.random() < 0.4:
+        outputs = [_output(index, event) for index, event in enumerate(announced)]
+    return Completion(**fenced, status="Completed", events=announced, outputs=outputs)
+
+
+def _output(index: int, event: EventIn) -> OutputIn:
+    scope = event.model_dump(exclude={"revision"})
+    location = f"postgres_table:dataset_{event.dataset_uuid}"
+    return OutputIn(output_index=index, location=location, row_count=1, **scope)
+
+
+def _slice(run: Run, fenced: dict[str, Any]) -> Completion:
+    """The next cursors, from where the state of the last slice ended."""
+    world, rng = run.world, run.world.rng
+    payload = run.call(lambda host: host.payloads.build([run.claim])[0])
+    rows = {row["key"]: row for row in payload["state"]}
+    row = rows.get("at", {"revision": 0, "value": {"next": 0, "rewrites": 0}})
+    world.oracle.state_seen(run.claim, row["value"])
+    value = dict(row["value"])
+    if world.oracle.tasks >= (TASKS_MIN if world.draining else TASKS_MAX):
+        rest = _RESTS_FOR_GOOD if world.draining else 20.0
+        return Completion(**fenced, status="Yielded", resume_after_seconds=rest)
+    scopes = [(value["next"] + i, 0) for i in range(rng.randrange(2, 6))]
+    if value["next"] and world.faults.happens("event_repeated", 0.2):
+        scopes.append((rng.randrange(value["next"]), 0))
+    if value["next"] and world.faults.happens("event_rewritten", 0.2):
+        value["rewrites"] += 1
+        scopes.append((rng.randrange(value["next"]), value["rewrites"]))
+    value["next"] = max(cursor for cursor, _ in scopes) + 1
+    value["next"] = max(value["next"], row["value"]["next"] + 1)
+    return Completion(
+        **fenced,
+        status="Yielded",
+        events=[
+            _event(run, index, Scope(cursor=cursor), revision)
+            for index in range(len(run.job.datasets))
+            for cursor, revision in scopes
+        ],
+        state=[StateEntry(key="at", revision=row["revision"], value=value)],
+        resume_after_seconds=rng.choice((0, 2, 10)),
+    )
