@@ -259,7 +259,7 @@ def test_a_quota_counts_the_capacity_that_a_resting_source_keeps(world: World) -
 def test_control_work_without_capacity_does_not_wake_its_own_dispatcher(world: World) -> None:
     world.deploy(CONTROL)
     world.quotas.set_quota(world.org, max_running=0, reserved_for_live=0, max_starts_hourly=None)
-    world.deploys.trigger(world.org, "control", "history", {"start": 0, "end": 9})
+    world.requests.trigger(world.org, "control", "history", {"start": 0, "end": 9}, SYSTEM)
     world.outbox.finish(world.outbox.take_due(world.clock.now(), 10))
     world.pass_time(seconds=300)
     assert world.dispatcher.run_once() == DispatchReport()

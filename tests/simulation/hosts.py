@@ -117,7 +117,7 @@ class Host:
         self.leases = Leases(state, clock)
         self.reaper = Reaper(state, clock, ids, waker, rng.random)
         self.admin = TaskAdmin(state, clock, ids, waker)
-        self.quotas = Quotas(state, ids)
+        self.quotas = Quotas(state, clock, ids, waker)
         self.deploys = Deploys(state, clock, ids, waker, CATALOG)
         self.requests = Requests(state, clock, ids, waker, CATALOG)
         self.payloads = RememberingPayloads(

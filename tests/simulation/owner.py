@@ -8,6 +8,7 @@ from tests.simulation.actors import Actor
 from tests.simulation.faults import Crash
 from tests.simulation.quotas import Asked
 from tests.simulation.shapes import LATE
+from trace_core.identity.model import SYSTEM
 from trace_core.kernel.errors import Unavailable
 from trace_core.kernel.ids import OrgId
 
@@ -66,7 +67,7 @@ class Owner(Actor):
         world = self.world
         was_there = self._is_whole(org)
         try:
-            result = world.any_host().deploys.deploy(org, LATE, "late.yaml")
+            result = world.any_host().deploys.deploy(org, LATE, "late.yaml", SYSTEM)
         except (Crash, Unavailable):
             world.faults.kinds["first_deploy_failed"] += 1
             self._is_whole(org)
