@@ -96,7 +96,7 @@ class Person:
 
     @property
     def token(self) -> str:
-        return self.served.app.development_token(self.name, None, HOUR)
+        return self.served.app.development_issuer.mint(self.name, HOUR)
 
     def call(self, method: str, path: str, body: object = None, org: str | None = None) -> Reply:
         return self.served.call(self.token, method, path, body, org=org)

@@ -11,7 +11,7 @@ import pytest
 from tests.manual_clock import ManualClock
 from tests.postgres.served import Person, Served, audited
 from trace_core.http.routes import Surface
-from trace_core.identity.model import PlatformRole
+from trace_core.identity.model import SYSTEM, PlatformRole
 from trace_core.kernel.errors import Unauthenticated
 from trace_core.ports.secret_store import Namespace
 
@@ -157,3 +157,11 @@ def test_the_use_of_a_worker_token_is_written_once_an_hour(
 def test_what_is_no_worker_token_is_refused(served: Served, token: str) -> None:
     with pytest.raises(Unauthenticated):
         served.app.worker_tokens.org_of(token)
+
+
+def test_a_worker_token_of_another_org_is_not_found(served: Served, admin: Person) -> None:
+    other = served.app.orgs.ensure_org("other")
+    made = served.app.worker_tokens.create(other, "theirs", None, SYSTEM)
+    assert admin.call("DELETE", f"/v1/worker-tokens/{made.token_id}").status == 404
+    assert admin.ok("GET", "/v1/worker-tokens") == {"worker_tokens": []}
+    assert served.app.worker_tokens.org_of(made.token) == other

@@ -215,7 +215,27 @@ class Bodies:
     def set_quota(self) -> Any:
         return {"max_running": 1000, "reserved_for_live": 2, "max_starts_hourly": 100_000}
 
+    def member(self) -> Any:
+        self.next += 1
+        return {"subject": f"auth0|{self.next}", "role": "reader", "name": "Somebody"}
 
+    def role(self) -> Any:
+        self.next += 1
+        return {"role": f"role_{self.next}"}
+
+    def deploy_roles(self) -> Any:
+        self.org.call("POST", "/v1/roles", {"role": "ops"})
+        return {"roles": ["ops"]}
+
+    def secret(self) -> Any:
+        return {"value": "hunter2"}
+
+    def worker_token(self) -> Any:
+        self.next += 1
+        return {"name": f"farm-{self.next}", "expires_in_days": 30}
+
+
+PUTS = {"deploy_roles": "/v1/dags/chain/deploy-roles", "secret": "/v1/secrets/key"}
 POSTS = {
     "claim_queue": "/internal/task-claim",
     "claim_ids": "/internal/task-claim",
@@ -232,15 +252,19 @@ POSTS = {
     "reset_outbox": "/v1/outbox/reset",
     "redrive": "/v1/queues/worker/redrive",
     "set_quota": "/v1/quotas",
+    "member": "/v1/members",
+    "role": "/v1/roles",
+    "worker_token": "/v1/worker-tokens",
 }
 
 
-@pytest.mark.parametrize("name", POSTS)
+@pytest.mark.parametrize("name", [*POSTS, *PUTS])
 def test_a_broken_body_is_refused_cleanly_and_changes_nothing(
     org: Org, log: io.StringIO, name: str
 ) -> None:
     chance = random.Random(name)  # noqa: S311
-    bodies, path, state = Bodies(org), POSTS[name], org.app.state
+    bodies, state = Bodies(org), org.app.state
+    method, path = ("PUT", PUTS[name]) if name in PUTS else ("POST", POSTS[name])
     assert isinstance(state, CountingState)
     make: Callable[[], Any] = getattr(bodies, name)
     base, known = make(), stored(state)
@@ -249,7 +273,7 @@ def test_a_broken_body_is_refused_cleanly_and_changes_nothing(
         data = mutated(base, chance)
         token = org.worker if path.startswith("/internal/") else bodies.token or org.user
         writes = state.writes
-        status, answer = org.send("POST", path, data, token)
+        status, answer = org.send(method, path, data, token)
         seen[status] += 1
         assert status < 500, (number, data, log.getvalue()[-3000:])
         if status >= 400:
@@ -265,7 +289,9 @@ def test_a_broken_body_is_refused_cleanly_and_changes_nothing(
     "path", ["/internal/task-fetch?task_id={}", "/v1/tasks?dag={}", "/v1/tasks?limit={}",
              "/v1/tasks?before={}", "/v1/tasks?status={}", "/v1/tasks?{}=1", "/v1/tasks/{}",
              "/v1/tasks/{}/logs", "/v1/outbox?status={}", "/v1/outbox?after={}",
-             "/internal/wake-ups?seen={}"]
+             "/internal/wake-ups?seen={}",
+             "/v1/audit?actor={}", "/v1/audit?since={}", "/v1/audit?action={}",
+             "/v1/audit?target={}&before={}", "/v1/dags/{}/jobs/{}/hook"]
 )  # fmt: skip
 def test_a_broken_query_or_path_is_refused_cleanly(org: Org, log: io.StringIO, path: str) -> None:
     chance = random.Random(path)  # noqa: S311
@@ -278,6 +304,6 @@ def test_a_broken_query_or_path_is_refused_cleanly(org: Org, log: io.StringIO, p
     writes = state.writes
     for _ in range(min(MUTATIONS, 2000)):
         text = "".join(chance.choices(texts, k=chance.choice((1, 1, 2))))
-        status, _answer = org.send("GET", path.format(text), b"", token)
+        status, _answer = org.send("GET", path.replace("{}", text), b"", token)
         assert status < 500, (text, log.getvalue()[-3000:])
     assert state.writes == writes

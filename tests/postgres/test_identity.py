@@ -100,8 +100,14 @@ def test_two_administrators_cannot_remove_each_other_at_once(served: Served, adm
         statuses.append(people[name].call("DELETE", f"/v1/members/{ids[name]}").status)
 
     threads = [threading.Thread(target=remove, args=(name,)) for name in people]
-    for thread in threads:
-        thread.start()
+    with psycopg.connect(served.app.state.dsn) as connection:
+        # Whoever changes members waits for the org; without that, both would be through by now.
+        connection.execute("SELECT org_id FROM orgs FOR NO KEY UPDATE")
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(0.5)
+        assert statuses == []
     for thread in threads:
         thread.join()
     # The loser came too late as a member, or as the last administrator.

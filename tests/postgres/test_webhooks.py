@@ -20,7 +20,7 @@ from trace_core.bootstrap import App
 from trace_core.database.state import StateDatabase
 from trace_core.http.routes import Surface
 from trace_core.identity import webhook_signature
-from trace_core.identity.model import PlatformRole
+from trace_core.identity.model import SYSTEM, PlatformRole
 from trace_core.kernel.ids import Ids
 from trace_core.ports.secret_store import Namespace
 from trace_core.settings import Settings
@@ -223,6 +223,15 @@ def test_only_those_who_may_deploy_the_dag_get_its_secret(served: Served, admin:
     assert writer.call("GET", "/v1/dags/hooked/jobs/orders/hook").status == 200
     for path in (SECRET.replace("orders", "asked"), SECRET.replace("hooked", "nope")):
         assert admin.call("POST", path).status == 404
+
+
+def test_a_webhook_of_another_org_is_not_found(served: Served, admin: Person) -> None:
+    other = served.app.orgs.ensure_org("other")
+    text = DAG.replace("hooked", "theirs")
+    served.app.deploys.deploy(other, text, "theirs.yaml", SYSTEM)
+    for method, path in (("POST", SECRET), ("GET", SECRET.removesuffix("/secret"))):
+        assert admin.call(method, path.replace("hooked", "theirs")).status == 404
+    assert served.app.hooks.show(other, "theirs", "orders")["secrets"] == []
 
 
 def test_a_webhook_is_not_triggered_by_hand(admin: Person) -> None:

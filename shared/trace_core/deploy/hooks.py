@@ -22,8 +22,7 @@ class Hooks:
         self._audit = Audit(state, clock, ids)
 
     def show(self, org_id: OrgId, dag: str, job: str) -> dict[str, Any]:
-        with self._state.transaction("show_hook") as tx:
-            return self._sources.show(tx, locked_dag(tx, org_id, dag).dag_id, job)
+        return self._sources.show(org_id, dag, job)
 
     def rotate(self, org_id: OrgId, dag: str, job: str, actor: Actor) -> Rotated:
         """A new secret, which is shown to whoever asked and to nobody again."""

@@ -59,7 +59,8 @@ class Orgs:
         }
         with self._state.transaction("first_admin") as tx:
             tx.one(SQL["lock_org"], params)
-            if tx.one(SQL["count_admins"], params).admins:  # type: ignore[union-attr]
+            found = tx.one(SQL["count_admins"], params)
+            if found is None or found.admins:
                 return None
             user = tx.one(SQL["ensure_user"], params)
             assert user is not None  # noqa: S101  the statement always answers one row

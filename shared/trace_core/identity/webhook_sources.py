@@ -66,13 +66,14 @@ class WebhookSources:
         self._store.put(OrgId(source.org_id), Namespace.PLATFORM, _name(secret_id), value)
         return Rotated(source.source_id, value, former_until)
 
-    def show(self, tx: Transaction, dag_id: DagId, job_name: str) -> dict[str, Any]:
+    def show(self, org_id: OrgId, dag: str, job_name: str) -> dict[str, Any]:
         """Its address and the times of its secrets; never a value."""
-        params = {"dag_id": dag_id, "job_name": job_name, "now": self._clock.now()}
-        source = tx.one(SQL["source"], params)
-        if source is None:
+        params = {"org_id": org_id, "dag": dag, "job_name": job_name, "now": self._clock.now()}
+        found = self._state.read(SQL["source_of_job"], params)
+        if not found:
             raise NotFound
-        secrets = tx.all(SQL["valid_secrets"], params | {"source_id": source.source_id})
+        source = found[0]
+        secrets = self._state.read(SQL["valid_secrets"], params | {"source_id": source.source_id})
         return {
             "source_id": source.source_id,
             "path": f"/v1/hooks/{source.source_id}",

@@ -4,9 +4,12 @@ INSERT INTO webhook_sources (source_id, org_id, dag_id, job_name, created_at)
 VALUES (%(source_id)s, %(org_id)s, %(dag_id)s, %(job_name)s, %(now)s)
     ON CONFLICT (dag_id, job_name) DO NOTHING
 
--- name: source
--- The source of a job.
-SELECT source_id FROM webhook_sources WHERE dag_id = %(dag_id)s AND job_name = %(job_name)s
+-- name: source_of_job
+-- The source of a job, by names inside the org.
+SELECT w.source_id
+  FROM dags d
+  JOIN webhook_sources w ON w.dag_id = d.dag_id
+ WHERE d.org_id = %(org_id)s AND d.name = %(dag)s AND w.job_name = %(job_name)s
 
 -- name: lock_source
 -- One rotation at a time.
