@@ -32,8 +32,8 @@ check: .venv/.synced ## Lint, types, import rules
 bench: .venv/.synced ## Measure the task contract beside the bare limit and a peer
 	$(UV) run --frozen --group bench python -m bench $(ARGS)
 
-simulate: .venv/.synced ## Seeded faults under a virtual clock: SCHEDULES=1000 SEED=1, or PLANTED=all
-	$(RUN) python -m tests.simulation --schedules $(or $(SCHEDULES),1000) --seed $(or $(SEED),1) $(if $(PLANTED),--planted $(PLANTED))
+simulate: .venv/.synced ## Seeded faults under a virtual clock: SCHEDULES=1000 SEED=1, PLANTED=all or EXHAUSTIVE=1
+	$(RUN) python -m tests.simulation --schedules $(or $(SCHEDULES),1000) --seed $(or $(SEED),1) $(if $(PLANTED),--planted $(PLANTED)) $(if $(EXHAUSTIVE),--exhaustive)
 
 synth: .venv/.synced ## Templates of every environment, with cdk-nag and cfn-lint; no credentials
 	@$(RUN) python -m infra.synth

@@ -18,7 +18,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--planted", choices=["all", *NAMES], help="show that bugs are caught")
     parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed, with its trace")
-    parser.add_argument("--exhaustive", type=int, metavar="DEPTH", help="enumerate interleavings")
+    parser.add_argument(
+        "--exhaustive", type=int, metavar="DEPTH", nargs="?", const=0,
+        help="walk every order of a small world, to a depth or until there is no new state",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args(arguments)
     if options.exhaustive is not None:
@@ -63,8 +66,9 @@ def _replay(options: argparse.Namespace) -> int:
 def _exhaustive(options: argparse.Namespace) -> int:
     began = time.monotonic()
     with engine.definitions() as deployed:
-        found = exhaustive.explore(deployed, depth=options.exhaustive)
-    print(f"{found.states} states, {found.transitions} transitions to depth {found.depth} "
+        found = exhaustive.explore(deployed, depth=options.exhaustive or None)
+    whole = "all of them" if found.closed else "more beyond"
+    print(f"{found.states} states, {whole}, {found.transitions} transitions to depth {found.depth} "
           f"in {time.monotonic() - began:.0f} s, {len(found.violations)} violations")  # fmt: skip
     for path, violation in found.violations[:10]:
         print(f"  {' > '.join(path)}: {violation}")

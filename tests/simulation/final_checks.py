@@ -133,9 +133,9 @@ class _Final:
 
     def _states(self) -> None:
         stored = {(row.job_id, row.key): row.value for row in self.world.state.look("all_state")}
-        for task, values in self.oracle.source_states.items():
-            value = stored.get((self.tasks[UUID(task)].job_id, "at"))
-            name = self._name(UUID(task))
+        for task, values in self.oracle.source_states.all():
+            value = stored.get((self.tasks[task].job_id, "at"))
+            name = self._name(task)
             self.oracle.must(value in values, f"the state of {name} is {value}, not {values[-1]}")
 
     def _requests(self) -> None:

@@ -11,6 +11,7 @@ from tests.manual_clock import START
 from tests.simulation.database import JobFacts
 from tests.simulation.holders import Lease, check_holders
 from tests.simulation.quotas import Quotas
+from tests.simulation.source_states import SourceStates
 from tests.simulation.wakeups import Wakeups
 from trace_core.kernel.ids import OrgId, TaskId
 from trace_core.tasks.api import Completion, EventIn, StartRequest
@@ -66,7 +67,7 @@ class Oracle:
         self.uncertain: set[str] = set()
         self.retries: dict[str, int] = {}
         self.requests: dict[OrgId, set[int]] = {}
-        self.source_states: dict[str, list[Any]] = {}
+        self.source_states = SourceStates()
         self.exchanged: dict[str, tuple[str, int, str]] = {}
         self.tasks = 0
         self.due: Due | None = None
@@ -149,17 +150,6 @@ class Oracle:
 
     # People --------------------------------------------------------------------------------------
 
-    def some_task(self, org: OrgId) -> TaskId | None:
-        rows = [r for r in self.world.state.look("reactive_tasks") if r.org_id == org]
-        # Mostly what is still open: there the answer matters.
-        rows = [r for r in rows if r.outcome is None] or rows
-        return self.world.rng.choice(rows).task_id if rows else None
-
-    def some_ended_task(self, org: OrgId) -> TaskId | None:
-        rows = [r for r in self.world.state.look("reactive_tasks") if r.org_id == org]
-        rows = [r for r in rows if r.outcome not in (None, "Completed")]
-        return self.world.rng.choice(rows).task_id if rows else None
-
     def canceled(self, task: TaskId, status: TaskStatus) -> None:
         if status is TaskStatus.CANCELED:
             self.canceled_tasks.add(str(task))
@@ -182,6 +172,12 @@ class Oracle:
     def handed_out(self, org: OrgId, claims: list[Claimed]) -> None:
         """Every claim and reservation that was answered, whoever asked for it."""
         self.quotas.started(org, claims, self.kept)
+
+    def state_seen(self, claim: Claimed, value: Any) -> None:
+        if not self.source_states.may_be(claim.task_id, value):
+            lease = self._current_lease(claim)
+            # A zombie reads what a newer slice has written since.
+            self.must(lease is None, f"{self.name(str(claim.task_id))}: the state is lost")
 
     # Claims and starts ---------------------------------------------------------------------------
 
@@ -283,7 +279,7 @@ class Oracle:
     def completion_unknown(self, body: Completion) -> None:
         self.unknown.setdefault(_key(body), set()).add(_text(body))
         self.announced(body.task_id, body.events, "unknown")
-        self._slice_written(body, certain=False)
+        self.source_states.written(body, certain=False)
 
     def completed(self, body: Completion, expected: Expected, result: CompletionResult) -> str:
         answer = result.error.code if result.error is not None else str(result.status)
@@ -297,26 +293,8 @@ class Oracle:
         self.announced(body.task_id, body.events, "accepted")
         if self.fences.get(str(body.task_id)) == _key(body)[1:]:
             # A yield that is reported again later says nothing about what newer slices wrote.
-            self._slice_written(body, certain=True)
+            self.source_states.written(body, certain=True)
         return answer
-
-    # Operator state of sources -------------------------------------------------------------------
-
-    def _slice_written(self, body: Completion, *, certain: bool) -> None:
-        for entry in body.state:
-            known = self.source_states.setdefault(str(body.task_id), [None])
-            if certain:
-                known[:] = [entry.value]
-            else:
-                known.append(entry.value)
-
-    def state_seen(self, claim: Claimed, value: Any) -> None:
-        known = self.source_states.get(str(claim.task_id), [None])
-        fresh = {"next": 0, "rewrites": 0}
-        if value not in [fresh if each is None else each for each in known]:
-            lease = self._current_lease(claim)
-            # A zombie reads what a newer slice has written since.
-            self.must(lease is None, f"{self.name(str(claim.task_id))}: the state is lost")
 
 
 def _key(body: Completion) -> FenceKey:

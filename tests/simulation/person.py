@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.simulation.actors import Actor
 from tests.simulation.bodies import TASKS_MIN
@@ -12,7 +12,7 @@ from tests.simulation.faults import Crash
 from tests.simulation.shapes import SHAPES
 from trace_core.identity.model import SYSTEM
 from trace_core.kernel.errors import Conflict, NotFound, TraceError, Unavailable
-from trace_core.kernel.ids import OrgId
+from trace_core.kernel.ids import OrgId, TaskId
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -52,9 +52,22 @@ class Person(Actor):
         weights = [weight for weight, _ in actions]
         return self.world.rng.choices(actions, weights)[0][1](org)
 
+    def _tasks(self, org: OrgId) -> list[Any]:
+        return [r for r in self.world.state.look("reactive_tasks") if r.org_id == org]
+
+    def _some_task(self, org: OrgId) -> TaskId | None:
+        rows = self._tasks(org)
+        # Mostly what is still open: there the answer matters.
+        rows = [r for r in rows if r.outcome is None] or rows
+        return self.world.rng.choice(rows).task_id if rows else None
+
+    def _some_ended_task(self, org: OrgId) -> TaskId | None:
+        rows = [r for r in self._tasks(org) if r.outcome not in (None, "Completed")]
+        return self.world.rng.choice(rows).task_id if rows else None
+
     def _cancel(self, org: OrgId) -> str | None:
         world = self.world
-        task = world.oracle.some_task(org)
+        task = self._some_task(org)
         if task is None:
             return None
         world.interleaved = False
@@ -71,7 +84,7 @@ class Person(Actor):
 
     def _retry(self, org: OrgId) -> str | None:
         world = self.world
-        task = world.oracle.some_ended_task(org)
+        task = self._some_ended_task(org)
         if task is None:
             return None
         world.oracle.retry_asked(task)
@@ -138,7 +151,7 @@ class Person(Actor):
     def _foreign(self, org: OrgId) -> str | None:
         """Another org names our task: it must not exist for them."""
         world = self.world
-        task = world.oracle.some_task(org)
+        task = self._some_task(org)
         if task is None:
             return None
         world.faults.kinds["foreign_call"] += 1

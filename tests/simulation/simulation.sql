@@ -46,6 +46,28 @@ BEGIN
     SELECT d.* FROM simulation.delayed d JOIN jobs j USING (job_id) WHERE j.org_id = ANY (orgs);
     INSERT INTO outbox SELECT o.* FROM simulation.outbox o WHERE o.org_id = ANY (orgs);
 END $$;
+CREATE FUNCTION simulation.put_back(kept jsonb) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM ready;
+    DELETE FROM delayed;
+    DELETE FROM leases;
+    DELETE FROM outbox;
+    DELETE FROM attempts_202601;
+    DELETE FROM task_inputs_202601;
+    INSERT INTO ready SELECT * FROM jsonb_populate_recordset(NULL::ready, kept -> 'ready');
+    INSERT INTO delayed SELECT * FROM jsonb_populate_recordset(NULL::delayed, kept -> 'delayed');
+    INSERT INTO leases SELECT * FROM jsonb_populate_recordset(NULL::leases, kept -> 'leases');
+    INSERT INTO attempts SELECT * FROM jsonb_populate_recordset(NULL::attempts, kept -> 'attempts');
+    UPDATE slots s SET task_id = k.task_id
+      FROM slots o
+      LEFT JOIN jsonb_populate_recordset(NULL::slots, kept -> 'slots') k USING (slot_id)
+     WHERE o.slot_id = s.slot_id AND s.task_id IS DISTINCT FROM k.task_id;
+    UPDATE capacities c SET running = coalesce(k.running, 0)
+      FROM capacities o
+      LEFT JOIN jsonb_populate_recordset(NULL::capacities, kept -> 'capacities') k
+      USING (capacity_id)
+     WHERE o.capacity_id = c.capacity_id AND c.running <> coalesce(k.running, 0);
+END $$;
 CREATE FUNCTION simulation.forget(dag uuid) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     own_jobs uuid[] := ARRAY(SELECT job_id FROM jobs WHERE dag_id = dag);
@@ -311,3 +333,18 @@ SELECT (SELECT json_agg(json_build_array(r.attempt, r.failures, r.lapses, r.leas
        (SELECT json_agg(json_build_array(a.attempt, a.outcome, a.final, a.late,
                                          a.body_digest IS NULL) ORDER BY a.attempt)::text
           FROM attempts_202601 a WHERE a.task_id = %(task_id)s) AS attempts
+
+-- name: keep_small_world
+-- The rows that make up a state of the small world.
+SELECT jsonb_build_object(
+    'ready', (SELECT coalesce(jsonb_agg(r), '[]') FROM ready r),
+    'delayed', (SELECT coalesce(jsonb_agg(d), '[]') FROM delayed d),
+    'leases', (SELECT coalesce(jsonb_agg(l), '[]') FROM leases l),
+    'attempts', (SELECT coalesce(jsonb_agg(a), '[]') FROM attempts_202601 a),
+    'slots', (SELECT coalesce(jsonb_agg(s), '[]') FROM slots s WHERE s.task_id IS NOT NULL),
+    'capacities', (SELECT coalesce(jsonb_agg(c), '[]') FROM capacities c
+                    WHERE c.hour_started_at IS NOT NULL)) AS kept
+
+-- name: put_back_small_world
+-- As it was when it was kept.
+SELECT simulation.put_back(%(kept)s::jsonb)

@@ -1,4 +1,5 @@
-"""Every order of reserve, start, report, reap and retry, as far as fits into a test."""
+"""Every order of reserve, start, report, reap and retry, as far as fits into a test; all of them
+are walked by `make simulate EXHAUSTIVE=1`."""
 
 from __future__ import annotations
 
