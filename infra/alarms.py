@@ -48,6 +48,9 @@ ALARMS = (
     Alarm("SourcesFailing", "sources", "SourcesFailing", "reaper", 0, 10, Statistic.MINIMUM),
     Alarm("OutboxPending", "outbox_pending", "OutboxPending", "reaper", 1000, 5),
     Alarm("OutboxAge", "outbox_pending", "OutboxAge", "reaper", 120, 5),
+    Alarm(
+        "OutboxRetries", "outbox_pending", "OutboxRetries", "outbox_relay", 0, 15, Statistic.MINIMUM
+    ),
     Alarm("OutboxFailed", "outbox_failed", "OutboxFailed", "reaper", 0, 1),
     Alarm("OutboxGivenUp", "outbox_failed", "OutboxGivenUp", "outbox_relay", 0, 1, Statistic.SUM),
     Alarm(

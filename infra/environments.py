@@ -1,7 +1,7 @@
 """Every environment as data: nothing here is looked up, and nothing needs credentials.
 
 What an environment leaves out (`None`) its stacks leave out too. `local` is LocalStack with a
-Postgres beside it: no VPC, no RDS, APIs without a private endpoint.
+Postgres and the development issuer beside it: no VPC, no RDS, APIs without a private endpoint.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ class Environment:
     region: str
     orgs: tuple[Org, ...]
     database: Database | ExternalDatabase
+    identity: IdentityProvider
     concurrency: Mapping[str, int]
     """Reserved for each function: also the bound on connections to the database."""
     account: str | None = None
     """Whose account; None takes that of the credentials which deploy."""
     network: Network | None = None
-    identity: IdentityProvider | None = None
     operator_modules: tuple[str, ...] = ()
     operator_package: str | None = None
     """The folder with the project's own operators, which becomes a layer."""
@@ -216,7 +216,14 @@ ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType(
             Environment(
                 name="local",
                 region="us-east-1",
-                orgs=(Org("local", UUID("0192f0c1-6b00-7000-8000-000000000004")),),
+                orgs=(
+                    Org(
+                        "local",
+                        UUID("0192f0c1-6b00-7000-8000-000000000004"),
+                        administrators=("local:local",),
+                    ),
+                ),
+                identity=IdentityProvider(issuer="http://127.0.0.1:7073", audience="trace"),
                 database=ExternalDatabase(secret_name="trace-local/state"),  # noqa: S106
                 concurrency=_concurrency(),
                 operator_modules=("dags.demo_operators",),

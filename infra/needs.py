@@ -86,8 +86,6 @@ def _variables(need: Need, to: Addresses) -> Mapping[str, str]:
         case Need.CHILDREN:
             return {"TRACE_WORKER_CHILDREN": str(environment.worker_children)}
         case Need.IDENTITY:
-            if environment.identity is None:
-                return {}
             return {
                 "TRACE_OIDC_ISSUER": environment.identity.issuer,
                 "TRACE_OIDC_AUDIENCE": environment.identity.audience,

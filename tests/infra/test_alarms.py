@@ -66,6 +66,15 @@ def test_an_alarms_threshold_is_the_one_of_the_index() -> None:
     assert compared >= 12
 
 
+def test_every_metric_with_a_threshold_in_the_index_has_an_alarm() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|(.*)\|\s*$", INDEX, re.M)
+    with_threshold = {name for name, row in rows if re.search(r"(?:over|under) \d", row)}
+    # Lambda's own count of errors has those too that happened before our code began.
+    assert with_threshold - {"FunctionErrors"} == {
+        alarm.metric for alarm in ALARMS if alarm.metric != "TaskRetries"
+    }
+
+
 @pytest.mark.parametrize("environment", EVERYWHERE)
 def test_the_alarms_of_the_table_are_the_alarms_of_the_stack(
     templates: Templates, environment: str

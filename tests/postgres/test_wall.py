@@ -31,6 +31,7 @@ FORBIDDEN = refusal(Forbidden()).text()
 TABLE = """
 POST   /internal/task-claim                 worker  422
 GET    /internal/task-fetch                 worker  422
+GET    /internal/wake-ups                   worker  422
 POST   /internal/heartbeat                  worker  422
 POST   /internal/events                     worker  422
 POST   /internal/task-complete              worker  422
@@ -54,6 +55,13 @@ GET    /v1/tasks/<task_id>                  reader  404
 GET    /v1/tasks/<task_id>/logs             reader  404
 POST   /v1/tasks/<task_id>/cancel           writer  404
 POST   /v1/tasks/<task_id>/retry            writer  404
+GET    /v1/outbox                           reader  200
+POST   /v1/outbox/reset                     admin   200
+GET    /v1/queues                           reader  200
+POST   /v1/queues/<runtime>/redrive         admin   404
+GET    /v1/quotas                           reader  200
+POST   /v1/quotas                           admin   422
+POST   /v1/quotas/clear                     admin   200
 GET    /v1/members                          reader  200
 POST   /v1/members                          admin   422
 PUT    /v1/members/<user_id>                admin   422
@@ -120,7 +128,7 @@ def test_every_principal_against_every_route(wall: Wall, row: list[str]) -> None
     method, path, admits, status = row
     surface = next(each.surface for each in ROUTES if (each.method, each.path) == (method, path))
     path = path.replace("<source_id>", str(wall.source_id))
-    for name in ("dag", "job", "role", "name"):
+    for name in ("dag", "job", "role", "name", "runtime"):
         path = path.replace(f"<{name}>", "nope")
     for name in ("task_id", "user_id", "token_id"):
         path = path.replace(f"<{name}>", NO_ID)

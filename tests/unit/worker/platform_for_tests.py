@@ -27,7 +27,7 @@ from trace_core.tasks.api import (
     StartRequest,
 )
 
-WORKER_TOKEN = "worker-token-never-in-a-child"
+WORKER_TOKEN = "trw_" + "worker-token-never-in-a-child".ljust(43, "x")
 CAPABILITY_TOKEN = "capability-token"
 
 
