@@ -31,7 +31,7 @@ FORBIDDEN = refusal(Forbidden()).text()
 TABLE = """
 POST   /internal/task-claim                 worker  422
 GET    /internal/task-fetch                 worker  422
-GET    /internal/wake-ups                   worker  422
+GET    /internal/wake-ups                   worker  200
 POST   /internal/heartbeat                  worker  422
 POST   /internal/events                     worker  422
 POST   /internal/task-complete              worker  422
