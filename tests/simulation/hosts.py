@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -70,10 +71,13 @@ def _task_id(claim: Claimed) -> UUID:
 
 class OrderedOutbox(Outbox):
     def take_due(self, now: datetime, limit: int) -> list[OutboxRow]:
-        # Ids of one host are permuted by the database; target and tasks are not.
-        return sorted(
-            super().take_due(now, limit), key=lambda row: (row.org_id, row.target, row.task_ids)
-        )
+        """Rows and the tasks in them come in the order of plans and pages. Ids are permuted among
+        the rows of one statement, no two of which have the same org and target."""
+        rows = [
+            replace(row, task_ids=tuple(sorted(row.task_ids)))
+            for row in super().take_due(now, limit)
+        ]
+        return sorted(rows, key=lambda row: (row.org_id, row.target, row.task_ids, row.outbox_id))
 
 
 class RememberingPayloads(Payloads):

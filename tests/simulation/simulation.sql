@@ -132,13 +132,14 @@ SELECT c.capacity_id, c.max_running FROM capacities c WHERE c.kind <> 'org'
                                       l.lease_token, l.started_at IS NOT NULL,
                                       l.canceled_at IS NOT NULL,
                                       extract(epoch FROM l.lease_expires_at), l.slot_id,
-                                      l.priority, l.start_token, l.worker_id))
+                                      l.priority, l.start_token, l.worker_id)
+                     ORDER BY l.task_id)
        FROM leases l),
-    (SELECT json_agg(json_build_array(s.slot_id, s.task_id)) FROM slots s
+    (SELECT json_agg(json_build_array(s.slot_id, s.task_id) ORDER BY s.task_id) FROM slots s
       WHERE s.task_id IS NOT NULL),
     (SELECT json_agg(json_build_array(c.capacity_id, c.running, c.running_backfill))
        FROM capacities c WHERE c.running <> 0 OR c.running_backfill <> 0),
-    (SELECT json_agg(json_build_array(k.task_id, k.job_id, k.priority))
+    (SELECT json_agg(json_build_array(k.task_id, k.job_id, k.priority) ORDER BY k.task_id)
        FROM (SELECT task_id, job_id, priority FROM ready WHERE keeps_capacity
              UNION ALL
              SELECT task_id, job_id, priority FROM delayed WHERE keeps_capacity) k),

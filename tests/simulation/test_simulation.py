@@ -13,6 +13,7 @@ from tests.simulation.faults import KINDS
 from tests.simulation.planted import NAMES, planted
 
 SCHEDULES = 40
+WITH_QUOTA = (4, 15, 31)
 PLANTED = (
     "no_fence_in_complete", "retry_without_wakeup", "late_completion_refused",
     "metering_overshoot", "event_and_tasks_apart",
@@ -58,6 +59,15 @@ def test_a_schedule_does_not_depend_on_those_before_it(deployed: Definitions) ->
     alone = engine.run(deployed, 1001).trace
     engine.run(deployed, 1002)
     assert engine.run(deployed, 1001).trace == alone
+
+
+def test_a_schedule_does_not_depend_on_where_rows_lie(deployed: Definitions) -> None:
+    """Seeds with a quota: each release wakes every job of the org, in the order of their pages."""
+    before = [engine.run(deployed, seed).trace for seed in WITH_QUOTA]
+    with deployed.state.connection() as connection:
+        for job_id in sorted(deployed.jobs, reverse=True):
+            connection.execute("UPDATE jobs SET name = name WHERE job_id = %s", [job_id])
+    assert [engine.run(deployed, seed).trace for seed in WITH_QUOTA] == before
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -103,7 +103,7 @@ class World:
         )
 
         def run() -> str | None:
-            report = relay.run_once(20)
+            report = relay.run_once()
             if not (report.sent or report.postponed):
                 return None
             return f"sent {report.sent} postponed {report.postponed}"
