@@ -11,6 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
+from trace_core.dag.model import Runtime
 from trace_core.kernel.errors import Unavailable
 from trace_core.ports.clock import Clock
 from trace_core.ports.secret_store import SecretStore
@@ -21,7 +22,6 @@ from trace_core.worker.completions import Completions, Report
 from trace_core.worker.heartbeats import Heartbeats
 from trace_core.worker.logs import AttemptLogs
 from trace_core.worker.supervision import Supervisor
-from trace_core.worker.wrapper import QUEUE
 
 CLAIM_SECONDS = 60.0
 """After this, whoever is woken next claims: a task that is claimed late would be cut short."""
@@ -98,7 +98,7 @@ class Drain:
 
     def _claim(self, limit: int, *, patient: bool) -> list[dict[str, Any]]:
         try:
-            return self._api.claim(self._worker_id, QUEUE, limit)
+            return self._api.claim(self._worker_id, Runtime.WORKER, limit)
         except Unavailable:
             # What runs may end well; with nothing running, the wake-up has to come again.
             if not patient:
