@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import timedelta
 
 import psycopg
@@ -13,7 +15,7 @@ from tests.factories import CHAIN, World
 from trace_core.dag.model import Runtime
 from trace_core.dispatcher.service import DispatchReport
 from trace_core.identity.model import SYSTEM
-from trace_core.tasks.claim import Claims, Refused
+from trace_core.tasks.claim import Claimed, Claims, Refused
 from trace_core.tasks.metering import Capacity, allowance
 from trace_core.tasks.model import NotClaimed, Priority
 
@@ -244,6 +246,57 @@ def test_a_deploy_and_a_quota_take_turns_so_that_no_job_escapes(world: World) ->
         deploying.result(timeout=10)
     rows = world.rows("SELECT cardinality(capacity_ids) AS counters FROM jobs")
     assert [row.counters for row in rows] == [1, 1, 1]
+
+
+def test_a_claim_that_crosses_a_new_quota_is_counted(world: World) -> None:
+    world.deploy()
+    crossed: list[Claimed] = []
+    with _at(world, "set_quota:before_commit", lambda: crossed.extend(world.claim(10))):
+        _set_quota(world, 1)
+    assert len(crossed) == 1
+    assert _counters(world) == [(1, 0)]
+    world.report(crossed[0], "Failed")
+    assert _counters(world) == [(0, 0)]
+
+
+def test_the_reaper_counts_what_a_crash_left_unknown_to_a_new_quota(world: World) -> None:
+    world.deploy()
+    with _at(world, "set_quota:before_commit", lambda: world.claim(10)):
+        with _at(world, "set_quota:after_commit", _crash), pytest.raises(RuntimeError):
+            _set_quota(world, 1)
+    assert _counters(world) == [(0, 0)]
+    for _ in range(2):
+        world.reaper.run_once()
+        assert _counters(world) == [(1, 0)]
+
+
+def _set_quota(world: World, at_once: int) -> None:
+    world.quotas.set_quota(
+        world.org, max_running=at_once, reserved_for_live=0, max_starts_hourly=None
+    )
+
+
+def _crash() -> None:
+    raise RuntimeError("crashed")
+
+
+@contextmanager
+def _at(world: World, point: str, act: Callable[[], object]) -> Iterator[None]:
+    """Act once, at that point of a transaction, in another one."""
+    before, done = world.state.crash_points, False
+
+    def reached(name: str) -> None:
+        nonlocal done
+        before(name)
+        if name == point and not done:
+            done = True
+            act()
+
+    world.state.crash_points = reached
+    try:
+        yield
+    finally:
+        world.state.crash_points = before
 
 
 def test_a_quota_counts_the_capacity_that_a_resting_source_keeps(world: World) -> None:

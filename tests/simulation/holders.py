@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from tests.simulation.oracle import Oracle
 
 
+STRAY_SECONDS = 300.0
+"""So long may a lease be unknown to a new quota, restarts of the reaper included."""
+
+
 @dataclass(frozen=True)
 class Lease:
     task_id: str
@@ -23,6 +27,7 @@ class Lease:
     priority: int
     start_token: str | None
     worker_id: str
+    metered: bool
 
 
 def check_holders(
@@ -32,9 +37,14 @@ def check_holders(
     holders = [(lease.task_id, lease.job_id, lease.priority) for lease in leases.values()]
     running: dict[str, list[int]] = {}
     quotas = oracle.quotas.ids
-    for _, job_id, priority in [*holders, *kept]:
+    for task, job_id, priority in [*holders, *kept]:
         job = oracle.jobs[job_id]
         quota = quotas.get(str(job.org_id))
+        if quota and task in leases and not leases[task].metered:
+            # Claimed while the quota was set. The reaper charges it, if nobody did before.
+            age = oracle.quotas.age(str(job.org_id))
+            oracle.must(age < STRAY_SECONDS, f"{oracle.name(task)}: the quota never counted it")
+            quota = None
         for capacity in [*map(str, job.capacity_ids), *([quota] if quota else [])]:
             held = running.setdefault(capacity, [0, 0])
             held[0] += 1

@@ -44,6 +44,7 @@ class Quotas:
         self._held: dict[str, tuple[Asked, int]] = {}
         self.ids: dict[str, str] = {}
         """The counter of each org that has a quota."""
+        self._since: dict[str, float] = {}
 
     def asked(self, org: OrgId, quota: Asked, *, certain: bool) -> None:
         if certain:
@@ -55,10 +56,15 @@ class Quotas:
         """A source that kept its capacity did not give it back, and does not start anew."""
         self._started[str(org)] += sum(str(claim.task_id) not in kept for claim in claims)
 
+    def age(self, org: str) -> float:
+        """For how long the org has had a quota, in seconds."""
+        return self._world.now().timestamp() - self._since[org]
+
     def saw(self, rows: list[Any]) -> None:
         for org, capacity, max_running, reserved, hourly, hour, starts in rows:
             self._saw(org, (max_running, reserved, hourly), hour, starts)
             self.ids[org] = capacity
+            self._since.setdefault(org, self._world.now().timestamp())
         self._started.clear()
 
     def _saw(self, org: str, asked: Asked, hour: float | None, starts: int) -> None:

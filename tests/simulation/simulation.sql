@@ -132,7 +132,7 @@ SELECT c.capacity_id, c.max_running FROM capacities c WHERE c.kind <> 'org'
                                       l.lease_token, l.started_at IS NOT NULL,
                                       l.canceled_at IS NOT NULL,
                                       extract(epoch FROM l.lease_expires_at), l.slot_id,
-                                      l.priority, l.start_token, l.worker_id)
+                                      l.priority, l.start_token, l.worker_id, l.metered)
                      ORDER BY l.task_id)
        FROM leases l),
     (SELECT json_agg(json_build_array(s.slot_id, s.task_id) ORDER BY s.task_id) FROM slots s

@@ -172,3 +172,43 @@ UPDATE capacities
    SET running = running + (SELECT count(*) FROM holder),
        running_backfill = running_backfill + (SELECT count(*) FROM holder WHERE priority = 1)
  WHERE capacity_id = %(capacity_id)s
+
+-- name: adopt_strays
+-- Leases that no counter knows of although their job is metered: they were claimed while it became
+-- so, by statements that could not see it yet.
+WITH stray AS (
+    SELECT l.task_id, l.job_id, l.priority
+      FROM leases l
+      JOIN jobs j ON j.job_id = l.job_id
+     WHERE NOT l.metered AND j.capacity_ids <> '{}'
+     ORDER BY l.task_id
+     LIMIT %(limit)s
+       FOR UPDATE OF l SKIP LOCKED
+),
+adopted AS (
+    UPDATE leases l
+       SET metered = true
+      FROM stray s
+     WHERE l.task_id = s.task_id
+    RETURNING s.job_id, s.priority
+),
+held AS (
+    SELECT c.capacity_id, count(*) AS held, count(*) FILTER (WHERE a.priority = 1) AS held_backfill
+      FROM adopted a
+      JOIN jobs j ON j.job_id = a.job_id
+     CROSS JOIN LATERAL unnest(j.capacity_ids) AS c (capacity_id)
+     GROUP BY c.capacity_id
+),
+counter AS (
+    SELECT c.capacity_id
+      FROM capacities c
+     WHERE c.capacity_id IN (SELECT capacity_id FROM held)
+     ORDER BY c.capacity_id
+       FOR UPDATE
+)
+UPDATE capacities c
+   SET running = c.running + h.held, running_backfill = c.running_backfill + h.held_backfill
+  FROM held h
+  JOIN counter k ON k.capacity_id = h.capacity_id
+ WHERE c.capacity_id = h.capacity_id
+RETURNING c.capacity_id

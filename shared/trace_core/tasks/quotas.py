@@ -48,6 +48,8 @@ class Quotas:
             jobs = [each.job_id for each in tx.all(SQL["meter_jobs"], params)]
             tx.run(SQL["adopt_leases"], params | {"job_ids": jobs})
             woke = self._wake_waiting(tx, org_id)
+        # Claims that were under way meanwhile count too; the reaper finds what this one misses.
+        adopt_strays(self._state)
         if woke:
             self._waker.wake(Function.OUTBOX_RELAY)
 
@@ -75,3 +77,8 @@ class Quotas:
                 },
             )
         )
+
+
+def adopt_strays(state: StateDatabase, limit: int = 1000) -> None:
+    """Charge leases to the counters that came to meter their jobs while they were claimed."""
+    state.write("adopt_strays", SQL["adopt_strays"], {"limit": limit})
