@@ -261,9 +261,9 @@ def test_a_claim_that_crosses_a_new_quota_is_counted(world: World) -> None:
 
 def test_the_reaper_counts_what_a_crash_left_unknown_to_a_new_quota(world: World) -> None:
     world.deploy()
-    with _at(world, "set_quota:before_commit", lambda: world.claim(10)):
-        with _at(world, "set_quota:after_commit", _crash), pytest.raises(RuntimeError):
-            _set_quota(world, 1)
+    crossing = _at(world, "set_quota:before_commit", lambda: world.claim(10))
+    with crossing, _at(world, "set_quota:after_commit", _crash), pytest.raises(RuntimeError):
+        _set_quota(world, 1)
     assert _counters(world) == [(0, 0)]
     for _ in range(2):
         world.reaper.run_once()
