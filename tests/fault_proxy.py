@@ -23,6 +23,7 @@ class FaultProxy:
         self._fault: _Fault = _Fault()
         self.passed = 0
         self.failed = 0
+        self.repeated = 0
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -95,6 +96,7 @@ class FaultProxy:
             time.sleep(fault.chance.random() * fault.delay)
         if is_send and fault.chance.random() < fault.repeat:
             self._forward(handler, body)
+            self.repeated += 1
         status, headers, answer = self._forward(handler, body)
         self.passed += 1
         self._answer(handler, status, headers, answer)

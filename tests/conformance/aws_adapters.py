@@ -48,7 +48,7 @@ def sqs(request: pytest.FixtureRequest) -> Iterator[QueueHarness]:
     localstack, aws = _parts(request)
     client = aws.client("sqs")
     name, other = localstack.name("queue"), localstack.name("queue")
-    urls = [_queue_with_dead_letters(client, each) for each in (name, other)]
+    urls = [queue_with_dead_letters(client, each) for each in (name, other)]
     proxy = FaultProxy(localstack.endpoint)
     queue = SqsQueue(aws.client("sqs", config=CONFIG, endpoint_url=proxy.endpoint))
     try:
@@ -71,7 +71,7 @@ def sqs(request: pytest.FixtureRequest) -> Iterator[QueueHarness]:
             client.delete_queue(QueueUrl=url)
 
 
-def _queue_with_dead_letters(client: SQSClient, name: str) -> str:
+def queue_with_dead_letters(client: SQSClient, name: str) -> str:
     dead = client.create_queue(QueueName=f"{name}-dead")["QueueUrl"]
     found = client.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])
     policy = {
