@@ -66,6 +66,11 @@ NAG = (
         "the list complete.",
     ),
     Kept(
+        "AwsSolutions-IAM5[*]",
+        "control_plane/Operator/Resource",
+        "The data of every org: each task gets this role narrowed to its own prefixes, and no more.",
+    ),
+    Kept(
         "AwsSolutions-RDS3",
         "database/State/Resource",
         "dev has one zone: its data may be lost.",

@@ -26,6 +26,7 @@ class Need(StrEnum):
     OPERATORS = "operators"
     CHILDREN = "children"
     IDENTITY = "identity"
+    CREDENTIALS = "credentials"
 
 
 class Place(StrEnum):
@@ -88,7 +89,12 @@ FUNCTIONS = (
     Function(
         "task_api",
         Place.CONTROL,
-        frozenset({Need.STATE, Need.WAKE_RELAY, Need.SIGN_TOKENS, Need.VERIFY_TOKENS}),
+        frozenset(
+            {
+                *(Need.STATE, Need.WAKE_RELAY, Need.SIGN_TOKENS, Need.VERIFY_TOKENS),
+                Need.CREDENTIALS,
+            }
+        ),
         timeout_seconds=API_TIMEOUT,
         memory_mb=1024,
     ),

@@ -31,6 +31,7 @@ class Addresses:
     bucket_arn: str
     signing_key_arn: str
     worker_token_arns: Sequence[str]
+    operator_role_arn: str = ""
     internal_url: str = ""
     task_url: str = ""
 
@@ -85,6 +86,11 @@ def _variables(need: Need, to: Addresses) -> Mapping[str, str]:
             return {"TRACE_OPERATOR_MODULES": modules} if modules else {}
         case Need.CHILDREN:
             return {"TRACE_WORKER_CHILDREN": str(environment.worker_children)}
+        case Need.CREDENTIALS:
+            return {
+                "TRACE_OPERATOR_ROLE": to.operator_role_arn,
+                "TRACE_BUCKET": to.bucket_name,
+            }
         case Need.IDENTITY:
             return {
                 "TRACE_OIDC_ISSUER": environment.identity.issuer,
@@ -134,6 +140,8 @@ def _statements(need: Need, to: Addresses, stack: Stack) -> list[iam.PolicyState
                 arn_format=ArnFormat.COLON_RESOURCE_NAME,
             )
             return [_allow(["secretsmanager:GetSecretValue"], [own])]
+        case Need.CREDENTIALS:
+            return [_allow(["sts:AssumeRole"], [to.operator_role_arn])]
         case Need.INTERNAL_API | Need.TASK_API | Need.OPERATORS | Need.CHILDREN | Need.IDENTITY:
             # Reached over HTTP with a token, or not outside at all.
             return []

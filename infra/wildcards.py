@@ -27,6 +27,10 @@ REASONS = {
     "s3:GetObject on <Objects.Arn>/org/*/logs/*": (
         "Logs of every org and task; the function looks the task up inside the caller's org first."
     ),
+    "s3:AbortMultipartUpload s3:GetObject s3:PutObject on <Objects.Arn>/org/*/dataset/*": (
+        "The operator role: data of every org. Only the task API assumes it, each time with a "
+        "policy that names the prefixes of one attempt."
+    ),
     "s3:PutObject on <Objects.Arn>/org/*/logs/*": (
         "Logs of every org and task that a worker may run."
     ),

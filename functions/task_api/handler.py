@@ -49,6 +49,14 @@ def complete(call: Call) -> object:
     return answer
 
 
+@api.route("POST", "/v1/task/credentials")
+def credentials(call: Call) -> object:
+    request = call.parse(Fenced)
+    task_calls.require_own_task(call.principal, request)
+    _name(call, request)
+    return task_calls.credentials(call.app, call.principal)
+
+
 def _name(call: Call, request: Fenced) -> None:
     log_keys.name_reports(telemetry, call.app.task_names, call.principal.org_id, [request])
 

@@ -43,7 +43,8 @@ class ControlPlaneStack(Stack):
         self._environment = environment
         self._network = network
         self._layers = Layers(self, "Layers", environment=environment)
-        self._addresses = addresses
+        # By name: the role trusts the function that is told its name.
+        self._addresses = replace(addresses, operator_role_arn=self._operator_role_arn())
         self.functions: dict[str, PythonFunction] = {}
 
         self._add("migrate")
@@ -53,6 +54,7 @@ class ControlPlaneStack(Stack):
             *("dispatcher", "reaper", "outbox_relay"),
         ):
             self._add(each)
+        self._add_operator_role()
         self._add_apis()
         for each in ("operator_runner", "worker"):
             self._add(each)
@@ -108,6 +110,35 @@ class ControlPlaneStack(Stack):
                     ]
                 },
             },
+        )
+
+    def _operator_role_arn(self) -> str:
+        return self.format_arn(
+            service="iam",
+            region="",
+            resource="role",
+            resource_name=f"{self._environment.prefix}-operator",
+        )
+
+    def _add_operator_role(self) -> None:
+        """What tasks may reach at most. Each gets it narrowed to its own prefixes."""
+        data = iam.PolicyStatement(
+            actions=["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"],
+            resources=[f"{self._addresses.bucket_arn}/org/*/dataset/*"],
+        )
+        listing = iam.PolicyStatement(
+            actions=["s3:ListBucket"],
+            resources=[self._addresses.bucket_arn],
+            conditions={"StringLike": {"s3:prefix": "org/*/dataset/*"}},
+        )
+        iam.Role(
+            self,
+            "Operator",
+            role_name=f"{self._environment.prefix}-operator",
+            description="Data of tasks: assumed by the task API, with a policy for each attempt",
+            assumed_by=iam.ArnPrincipal(self.functions["task_api"].role.role_arn),
+            max_session_duration=Duration.hours(1),
+            inline_policies={"data": iam.PolicyDocument(statements=[data, listing])},
         )
 
     def _add_apis(self) -> None:

@@ -109,6 +109,10 @@ class Settings(BaseModel):
     signing_key: Name | None = Field(
         None, description="Profile aws: the KMS key (ES256) that signs capability tokens."
     )
+    operator_role: Name | None = Field(
+        None,
+        description="Profile aws: the role that a task gets, narrowed to its own prefixes.",
+    )
     queue_prefix: Name | None = Field(
         None, description="Profile aws: what stands before the name of every queue."
     )

@@ -26,6 +26,7 @@ EXPECTED = {
     "operators": {"TRACE_OPERATOR_MODULES"},
     "children": {"TRACE_WORKER_CHILDREN"},
     "identity": {"TRACE_OIDC_ISSUER", "TRACE_OIDC_AUDIENCE"},
+    "credentials": {"TRACE_OPERATOR_ROLE", "TRACE_BUCKET"},
 }
 ALWAYS = {"TRACE_PROFILE", "TRACE_HOME"}
 FIELDS = {variable(name) for name in Settings.model_fields}

@@ -30,6 +30,7 @@ USES = {
     },
     "task_api": {
         *("read the state secret", "invoke outbox_relay", "sign tokens", "read public keys"),
+        "assume the operator role",
     },
     "dispatcher": {
         *("read the state secret", "invoke outbox_relay", "sign tokens", "read public keys"),
@@ -71,6 +72,12 @@ def _meaning(environment: str, function: str) -> dict[str, set[tuple[str, str]]]
         },
         "have network interfaces": {(f"ec2:{action}", "*") for action in INTERFACES},
         "read the state secret": {("secretsmanager:GetSecretValue", state)},
+        "assume the operator role": {
+            (
+                "sts:AssumeRole",
+                f"arn:<AWS::Partition>:iam::<AWS::AccountId>:role/trace-{environment}-operator",
+            )
+        },
         "read worker tokens": {("secretsmanager:GetSecretValue", token) for token in tokens},
         "read user secrets": {
             (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 from tests.manual_clock import ManualClock
 from tests.postgres.lite_app import CHAIN, Org, events, fence, start_body, stored
 from trace_core.dag.model import Runtime
+from trace_core.ports.credential_issuer import Credentials
 
 
 def test_a_task_travels_from_event_to_completion_through_the_internal_api(alpha: Org) -> None:
@@ -210,3 +211,39 @@ def test_no_token_or_payload_reaches_the_log(alpha: Org, log: io.StringIO) -> No
     for secret in (token, alpha.user, alpha.worker, started["lease_token"], "private sentence"):
         assert secret not in lines
     assert "SELECT" not in lines
+
+
+def test_a_task_gets_credentials_for_its_own_prefixes_while_it_runs(alpha: Org) -> None:
+    started = alpha.ok("POST", "/v1/task/start", start_body(_reserved_lambda(alpha)))
+    token = started["task"]["capability_token"]
+    found = alpha.ok("POST", "/v1/task/credentials", fence(started), token=token)
+    assert found["root"] == f"{alpha.app.home.objects.resolve().as_uri()}/"
+    assert found["environment"] == {}, "files need none"
+    task_id = started["task"]["task_id"]
+    asked: list[dict[str, Any]] = []
+    alpha.app.parts["credential_issuer"] = _Asked(asked)
+    alpha.ok("POST", "/v1/task/credentials", fence(started), token=token)
+    [given] = asked
+    assert given["write_prefixes"] == tuple(
+        output["staging_prefix"] for output in started["task"]["outputs"]
+    )
+    assert all(task_id in prefix for prefix in given["write_prefixes"])
+    assert timedelta(0) < given["lifetime"] <= timedelta(hours=24)
+    alpha.ok("POST", f"/v1/tasks/{task_id}/cancel")
+    status, answer = alpha.call("POST", "/v1/task/credentials", fence(started), token=token)
+    assert (status, answer["error"]["code"]) == (409, "TaskCanceled")
+    alpha.ok("POST", "/v1/task/complete", {**fence(started), "status": "Canceled"}, token=token)
+    status, answer = alpha.call("POST", "/v1/task/credentials", fence(started), token=token)
+    assert (status, answer["error"]["code"]) == (409, "StaleAttempt")
+    assert len(asked) == 1
+
+
+class _Asked:
+    """The real issuer's place, to see what it is asked for."""
+
+    def __init__(self, asked: list[dict[str, Any]]) -> None:
+        self._asked = asked
+
+    def issue(self, **given: Any) -> Credentials:
+        self._asked.append(given)
+        return Credentials("file:///", {}, datetime(2030, 1, 1, tzinfo=UTC))

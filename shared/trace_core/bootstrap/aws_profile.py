@@ -11,11 +11,13 @@ from trace_core.adapters.aws.s3 import S3ObjectStore
 from trace_core.adapters.aws.secrets_manager import SecretsManagerStore
 from trace_core.adapters.aws.sqs import SqsQueue
 from trace_core.adapters.aws.state_secret import read_state_dsn
+from trace_core.adapters.aws.sts import StsCredentialIssuer
 from trace_core.adapters.no_arrivals import NoArrivals
 from trace_core.bootstrap.profiles import HasState
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.errors import Invalid
 from trace_core.ports.arrivals import Arrivals
+from trace_core.ports.credential_issuer import CredentialIssuer
 from trace_core.ports.object_store import ObjectStore
 from trace_core.ports.queue import Queue
 from trace_core.ports.secret_store import SecretStore
@@ -83,6 +85,12 @@ class AwsAdapters:
             client,
             self._required("runner_function"),
             room=self._parts.settings.runner_concurrency or 1,
+        )
+
+    def credential_issuer(self) -> CredentialIssuer:
+        client = self._session.client("sts", config=CONFIG)
+        return StsCredentialIssuer(
+            client, role_arn=self._required("operator_role"), bucket=self._required("bucket")
         )
 
     def close(self) -> None:

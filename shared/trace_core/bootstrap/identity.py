@@ -108,7 +108,7 @@ class IdentityServices(Parts):
     def _task(self, token: str) -> Principal:
         grant = self.tokens.verify(token)
         fence = Fence(grant.task_id, grant.attempt, grant.lease_token)
-        return Principal(grant.org_id, None, Kind.TASK, fence)
+        return Principal(grant.org_id, None, Kind.TASK, fence, grant=grant)
 
     def subject(self, name: str) -> Subject:
         """Whom the users' issuer calls so."""

@@ -31,6 +31,7 @@ from trace_core.kernel.ids import Ids
 from trace_core.operators.catalog import load_catalog
 from trace_core.ports.arrivals import Arrivals
 from trace_core.ports.clock import Clock
+from trace_core.ports.credential_issuer import CredentialIssuer
 from trace_core.ports.key_source import KeySource
 from trace_core.ports.object_store import ObjectStore
 from trace_core.ports.queue import Queue
@@ -168,6 +169,10 @@ class Parts:
     @property
     def task_runtime(self) -> TaskRuntime:
         return self._part("task_runtime", self._adapters.task_runtime)
+
+    @property
+    def credential_issuer(self) -> CredentialIssuer:
+        return self._part("credential_issuer", self._adapters.credential_issuer)
 
     def local_runtime(self) -> TaskRuntime:
         """Child processes of this one, which the profile `lite` has for functions."""

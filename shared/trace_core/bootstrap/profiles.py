@@ -7,6 +7,7 @@ from typing import Protocol
 from trace_core.adapters.lite.arrivals import QueueArrivals
 from trace_core.adapters.lite.file_objects import FileObjectStore
 from trace_core.adapters.lite.file_secrets import FileSecretStore
+from trace_core.adapters.lite.folder_credentials import FolderCredentialIssuer
 from trace_core.adapters.lite.home import Home, SharedPostgres
 from trace_core.adapters.lite.key_file import KeyFileSigner
 from trace_core.adapters.lite.notify import NotifyWaker
@@ -15,6 +16,7 @@ from trace_core.database.state import StateDatabase
 from trace_core.kernel.ids import Ids
 from trace_core.ports.arrivals import Arrivals
 from trace_core.ports.clock import Clock
+from trace_core.ports.credential_issuer import CredentialIssuer
 from trace_core.ports.object_store import ObjectStore
 from trace_core.ports.queue import Queue
 from trace_core.ports.secret_store import SecretStore
@@ -54,6 +56,7 @@ class Adapters(Protocol):
     def secrets(self) -> SecretStore: ...
     def signer(self) -> TokenSigner: ...
     def task_runtime(self) -> TaskRuntime: ...
+    def credential_issuer(self) -> CredentialIssuer: ...
     def close(self) -> None: ...
 
 
@@ -95,6 +98,9 @@ class LiteAdapters:
 
     def task_runtime(self) -> TaskRuntime:
         return self._parts.local_runtime()
+
+    def credential_issuer(self) -> CredentialIssuer:
+        return FolderCredentialIssuer(self._parts.home.objects, self._parts.clock)
 
     def close(self) -> None:
         if self._postgres is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from trace_core.identity.capability_token import TaskGrant
 from trace_core.identity.model import Actor, ActorKind, PlatformRole
 from trace_core.identity.webhook_sources import SourceGrant
 from trace_core.kernel.ids import OrgId, UserId
@@ -36,6 +37,8 @@ class Principal:
     platform_role: PlatformRole | None = None
     """Of a user, in this org."""
     org_roles: frozenset[str] = frozenset()
+    grant: TaskGrant | None = None
+    """What a capability token allows."""
     source: SourceGrant | None = None
     """Which source signed the call, and the key of its event."""
     request_id: str | None = None

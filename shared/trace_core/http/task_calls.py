@@ -11,9 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from trace_core.dag.model import Runtime
 from trace_core.http.principal import Principal
 from trace_core.kernel import limits
-from trace_core.kernel.errors import Forbidden
+from trace_core.kernel.errors import Forbidden, TaskCanceled
 from trace_core.kernel.ids import OrgId, TaskId
 from trace_core.ports.arrivals import Arrivals
+from trace_core.ports.clock import Clock
+from trace_core.ports.credential_issuer import CredentialIssuer
 from trace_core.ports.queue import wake_queue
 from trace_core.tasks.api import (
     ClaimRequest,
@@ -28,6 +30,7 @@ from trace_core.tasks.claim import Claimed, Claims, Refused
 from trace_core.tasks.complete import CompletionResult, Completions
 from trace_core.tasks.events import EventAcceptance
 from trace_core.tasks.leases import Leases
+from trace_core.tasks.model import TaskStatus
 from trace_core.tasks.payload import Payloads
 
 
@@ -44,6 +47,17 @@ class TaskServices(Protocol):
     def events(self) -> EventAcceptance: ...
     @property
     def completions(self) -> Completions: ...
+
+
+class CredentialServices(Protocol):
+    """What credentials are made with."""
+
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def leases(self) -> Leases: ...
+    @property
+    def credential_issuer(self) -> CredentialIssuer: ...
 
 
 class FetchQuery(BaseModel):
@@ -120,6 +134,26 @@ def complete(
         return _result(result)
     results = app.completions.complete(org_id, request.completions)
     return {"results": [_result(result) for result in results]}
+
+
+def credentials(app: CredentialServices, principal: Principal) -> dict[str, Any]:
+    """For what the token names, and only while its attempt runs."""
+    grant, fence = principal.grant, principal.fence
+    if grant is None or fence is None:
+        raise Forbidden
+    if app.leases.heartbeat(principal.org_id, fence).status is TaskStatus.CANCELED:
+        raise TaskCanceled(task_id=str(fence.task_id))
+    found = app.credential_issuer.issue(
+        name=f"{fence.task_id}-{fence.attempt}",
+        read_prefixes=grant.read_prefixes,
+        write_prefixes=grant.write_prefixes,
+        lifetime=grant.expires_at - app.clock.now(),
+    )
+    return {
+        "root": found.root,
+        "environment": found.environment,
+        "expires_at": found.expires_at,
+    }
 
 
 def require_own_task(principal: Principal, request: Fenced) -> None:
