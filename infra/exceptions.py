@@ -68,7 +68,7 @@ NAG = (
     Kept(
         "AwsSolutions-IAM5[*]",
         "control_plane/Operator/Resource",
-        "The data of every org: each task gets this role narrowed to its own prefixes, and no more.",
+        "The data of every org: each task gets this role narrowed to its own prefixes.",
     ),
     Kept(
         "AwsSolutions-RDS3",
