@@ -14,6 +14,7 @@ import pytest
 
 from tests.conformance import aws_adapters
 from tests.conformance.harness import (
+    ArrivalsHarness,
     ClockHarness,
     CredentialsHarness,
     KeySourceHarness,
@@ -25,6 +26,7 @@ from tests.conformance.harness import (
 )
 from tests.manual_clock import ManualClock
 from tests.postgres_server import PostgresServer
+from trace_core.adapters.lite.arrivals import QueueArrivals
 from trace_core.adapters.lite.development_issuer import DevelopmentIssuer
 from trace_core.adapters.lite.file_objects import FileObjectStore
 from trace_core.adapters.lite.file_secrets import FileSecretStore
@@ -34,6 +36,7 @@ from trace_core.adapters.lite.key_file import KeyFileSigner
 from trace_core.adapters.lite.notify import NotifyListener, NotifyWaker
 from trace_core.adapters.lite.pgqueue import PgQueue
 from trace_core.adapters.lite.system_clock import SystemClock
+from trace_core.adapters.no_arrivals import NoArrivals
 from trace_core.adapters.oidc_keys import OidcKeySource
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.ids import Ids
@@ -156,6 +159,20 @@ def _notify(request: pytest.FixtureRequest) -> Iterator[WakerHarness]:
         listener.close()
 
 
+def _queue_arrivals(request: pytest.FixtureRequest) -> Iterator[ArrivalsHarness]:
+    database: StateDatabase = request.getfixturevalue("state_database")
+    clock = SystemClock()
+    queue = PgQueue(database, clock, Ids(clock.now, random.Random(1).getrandbits))  # noqa: S311
+    arrivals = QueueArrivals(database.dsn)
+    yield ArrivalsHarness(arrivals, lambda name: queue.send(name, [{}]))
+    arrivals.close()
+    queue.close()
+
+
+def _no_arrivals(_request: pytest.FixtureRequest) -> Iterator[ArrivalsHarness]:
+    yield ArrivalsHarness(NoArrivals(), lambda _name: None)
+
+
 def _sleep(by: timedelta) -> None:
     time.sleep(by.total_seconds())
 
@@ -183,6 +200,7 @@ KEY_SOURCES: dict[str, Adapter[KeySourceHarness]] = {
 }
 CLOCKS: dict[str, Adapter[ClockHarness]] = {"system": _system_clock, "manual": _manual_clock}
 WAKERS: dict[str, Adapter[WakerHarness]] = {"notify": _notify, "lambda": aws_adapters.waker}
+ARRIVALS: dict[str, Adapter[ArrivalsHarness]] = {"pgqueue": _queue_arrivals, "none": _no_arrivals}
 CREDENTIAL_ISSUERS: dict[str, Adapter[CredentialsHarness]] = {
     "folder": _folder_credentials,
     "sts": aws_adapters.credentials,
@@ -227,3 +245,8 @@ def wakers(request: pytest.FixtureRequest) -> Iterator[WakerHarness]:
 @pytest.fixture(params=CREDENTIAL_ISSUERS)
 def issuers(request: pytest.FixtureRequest) -> Iterator[CredentialsHarness]:
     yield from CREDENTIAL_ISSUERS[request.param](request)
+
+
+@pytest.fixture(params=ARRIVALS)
+def arrivals(request: pytest.FixtureRequest) -> Iterator[ArrivalsHarness]:
+    yield from ARRIVALS[request.param](request)

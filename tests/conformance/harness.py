@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from trace_core.ports.arrivals import Arrivals
 from trace_core.ports.clock import Clock
 from trace_core.ports.credential_issuer import CredentialIssuer, Credentials
 from trace_core.ports.key_source import KeySource
@@ -85,6 +86,16 @@ class TokenSignerHarness:
     signer: TokenSigner
     another: Callable[[], TokenSigner]
     rotate: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class ArrivalsHarness:
+    arrivals: Arrivals
+    send: Callable[[str], None]
+
+    def settled(self, queue: str) -> int | None:
+        """What was seen once it listens, which may count as an arrival of its own."""
+        return self.arrivals.next(queue, 0, timedelta(seconds=10))
 
 
 @dataclass(frozen=True)
