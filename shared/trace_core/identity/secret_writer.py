@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,14 +9,12 @@ from trace_core.database.sql import Statements
 from trace_core.database.state import StateDatabase
 from trace_core.identity.audit import Audit
 from trace_core.identity.model import Actor
-from trace_core.kernel import limits
-from trace_core.kernel.errors import Invalid, NotFound, TooLarge
+from trace_core.kernel.errors import NotFound
 from trace_core.kernel.ids import Ids, OrgId
 from trace_core.ports.clock import Clock
-from trace_core.ports.secret_store import Namespace, SecretStore
+from trace_core.ports.secret_store import Namespace, SecretStore, check_secret
 
 SQL = Statements("trace_core.identity", "secret_writer.sql")
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,127}")
 
 
 class SecretWriter:
@@ -31,7 +28,7 @@ class SecretWriter:
 
     def set(self, org_id: OrgId, name: str, value: str, actor: Actor) -> bool:
         """Whether it is new."""
-        _check(name, value)
+        check_secret(name, value)
         params = {
             "org_id": org_id,
             "name": name,
@@ -64,20 +61,9 @@ class SecretWriter:
         return found
 
     def remove(self, org_id: OrgId, name: str, actor: Actor) -> None:
-        if _NAME.fullmatch(name) is None or name not in self._store.names(org_id, Namespace.USER):
+        if name not in self._store.names(org_id, Namespace.USER):
             raise NotFound
         with self._state.transaction("remove_secret") as tx:
             tx.run(SQL["remove_secret"], {"org_id": org_id, "name": name})
             self._audit.record(tx, org_id, actor, "secret.remove", name)
             self._store.delete(org_id, Namespace.USER, name)
-
-
-def _check(name: str, value: str) -> None:
-    if _NAME.fullmatch(name) is None:
-        # Not even the name: it may be a value in the wrong place.
-        raise Invalid("A secret's name has 1 to 128 of a-z, 0-9 and _, and begins with a letter.")
-    size = len(value.encode("utf-8", "surrogatepass"))
-    if size == 0:
-        raise Invalid("A secret has a value.")
-    if size > limits.SECRET_VALUE_MAX:
-        raise TooLarge("The secret is over the limit.", limit=limits.SECRET_VALUE_MAX)

@@ -8,10 +8,9 @@ from typing import Protocol
 
 from trace_core.kernel.errors import Invalid, TooLarge
 from trace_core.kernel.ids import OrgId
+from trace_core.kernel.limits import SECRET_VALUE_MAX
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,127}")
-_VALUE_BYTES_MAX = 65_536
-"""What Secrets Manager holds, so that a secret that fits on one machine fits there."""
 
 
 class Namespace(StrEnum):
@@ -38,8 +37,8 @@ def check_secret(name: str, value: str) -> None:
     size = len(value.encode("utf-8", "surrogatepass"))
     if size == 0:
         raise Invalid("A secret has a value.", name=name)
-    if size > _VALUE_BYTES_MAX:
-        raise TooLarge("The secret is over the limit.", name=name, limit=_VALUE_BYTES_MAX)
+    if size > SECRET_VALUE_MAX:
+        raise TooLarge("The secret is over the limit.", name=name, limit=SECRET_VALUE_MAX)
 
 
 def check_secret_name(name: str) -> None:
