@@ -13,6 +13,7 @@ from trace_core.adapters.lite.system_clock import SystemClock
 from trace_core.operators.catalog import load_catalog
 from trace_core.settings import Settings
 from trace_core.worker.client import HttpClient, TaskApi
+from trace_core.worker.logs import SentLogs
 from trace_core.worker.runner import Runner
 from trace_core.worker.supervision import InThisProcess, Supervisor
 
@@ -24,7 +25,7 @@ def runner() -> Runner:
     settings = Settings.from_env()
     api = TaskApi(HttpClient(settings.task_address))
     catalog = load_catalog(settings.operator_modules)
-    supervisor = Supervisor(InThisProcess(catalog, api), clock=SystemClock())
+    supervisor = Supervisor(InThisProcess(catalog, api), clock=SystemClock(), logs=SentLogs(api))
     return Runner(api, supervisor, new_runner_id=lambda: f"lambda:{uuid4()}", patience=60.0)
 
 

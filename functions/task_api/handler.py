@@ -8,7 +8,14 @@ from trace_core import bootstrap
 from trace_core.http import log_keys, task_calls
 from trace_core.http.api import Api, Request
 from trace_core.http.routes import Surface
-from trace_core.tasks.api import Completion, EventsRequest, Fenced, HeartbeatRequest, StartRequest
+from trace_core.tasks.api import (
+    Completion,
+    EventsRequest,
+    Fenced,
+    HeartbeatRequest,
+    LogRequest,
+    StartRequest,
+)
 from trace_core.telemetry import Telemetry
 
 telemetry = Telemetry("task_api")
@@ -47,6 +54,15 @@ def complete(call: Call) -> object:
     answer = task_calls.complete(call.app, call.principal.org_id, request)
     telemetry.count("AttemptsFailed", task_calls.number_failed(answer))
     return answer
+
+
+@api.route("POST", "/v1/task/logs")
+def logs(call: Call) -> object:
+    request = call.parse(LogRequest)
+    task_calls.require_own_task(call.principal, request)
+    _name(call, request)
+    task_calls.keep_log(call.app, call.principal.org_id, request)
+    return {"kept": True}
 
 
 @api.route("POST", "/v1/task/credentials")

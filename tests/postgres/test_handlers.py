@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -236,6 +237,27 @@ def test_a_task_gets_credentials_for_its_own_prefixes_while_it_runs(alpha: Org) 
     status, answer = alpha.call("POST", "/v1/task/credentials", fence(started), token=token)
     assert (status, answer["error"]["code"]) == (409, "StaleAttempt")
     assert len(asked) == 1
+
+
+def test_a_runner_sends_its_log_and_people_read_it(alpha: Org, beta: Org) -> None:
+    started = alpha.ok("POST", "/v1/task/start", start_body(_reserved_lambda(alpha)))
+    token, task_id = started["task"]["capability_token"], started["task"]["task_id"]
+    body = {
+        **fence(started),
+        "lease_sequence": 1,
+        "data": b64encode("printed ž\n".encode()).decode(),
+    }
+    assert alpha.ok("POST", "/v1/task/logs", body, token=token) == {"kept": True}
+    [log] = alpha.ok("GET", f"/v1/tasks/{task_id}/logs")["logs"]
+    assert (log["attempt"], log["text"]) == (1, "printed ž\n")
+    assert beta.call("GET", f"/v1/tasks/{task_id}/logs")[0] == 404
+    again = {**body, "data": b64encode(b"another").decode()}
+    assert alpha.call("POST", "/v1/task/logs", again, token=token)[0] == 409, "written once"
+    for wrong in ({"data": "not base64 !"}, {"lease_sequence": 0}, {"lease_sequence": "../x"}):
+        assert alpha.call("POST", "/v1/task/logs", {**body, **wrong}, token=token)[0] == 422
+    alpha.ok("POST", "/v1/task/complete", {**fence(started), "status": "Completed"}, token=token)
+    late = {**body, "lease_sequence": 2}
+    assert alpha.call("POST", "/v1/task/logs", late, token=token)[0] == 409
 
 
 class _Asked:

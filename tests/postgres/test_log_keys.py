@@ -143,6 +143,10 @@ CALLS: dict[tuple[str, str], tuple[str, Callable[[Scene], tuple[int, Any]]]] = {
         ),
     ),
     ("POST", "/v1/task/complete"): (TAIL, _task("/v1/task/complete", {"status": "Completed"})),
+    ("POST", "/v1/task/logs"): (
+        TAIL,
+        _task("/v1/task/logs", {"lease_sequence": 1, "data": "aGVsbG8="}),
+    ),
     ("POST", "/v1/task/credentials"): (TAIL, _task("/v1/task/credentials", {})),
     ("GET", "/v1/tasks/<task_id>"): (FOLLOW, _user("GET", "")),
     ("GET", "/v1/tasks/<task_id>/logs"): (FOLLOW, _user("GET", "/logs")),

@@ -69,6 +69,7 @@ ROUTES = (
     _task("/v1/task/heartbeat", "Extend the lease of this attempt."),
     _task("/v1/task/events", "Announce events of this attempt."),
     _task("/v1/task/complete", "End this attempt."),
+    _task("/v1/task/logs", "Keep what this attempt printed."),
     _task("/v1/task/credentials", "Get credentials for the prefixes of this attempt."),
     _user("GET", "/v1/me", READER, "Who you are, in which org, with which roles."),
     _user("GET", "/v1/status", READER, "Backlog and progress of every job."),

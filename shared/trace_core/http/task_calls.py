@@ -16,6 +16,7 @@ from trace_core.kernel.ids import OrgId, TaskId
 from trace_core.ports.arrivals import Arrivals
 from trace_core.ports.clock import Clock
 from trace_core.ports.credential_issuer import CredentialIssuer
+from trace_core.ports.object_store import ObjectStore
 from trace_core.ports.queue import wake_queue
 from trace_core.tasks.api import (
     ClaimRequest,
@@ -24,6 +25,7 @@ from trace_core.tasks.api import (
     EventsRequest,
     Fenced,
     HeartbeatRequest,
+    LogRequest,
     StartRequest,
 )
 from trace_core.tasks.claim import Claimed, Claims, Refused
@@ -32,6 +34,7 @@ from trace_core.tasks.events import EventAcceptance
 from trace_core.tasks.leases import Leases
 from trace_core.tasks.model import TaskStatus
 from trace_core.tasks.payload import Payloads
+from trace_core.worker.logs import log_key
 
 
 class TaskServices(Protocol):
@@ -47,6 +50,15 @@ class TaskServices(Protocol):
     def events(self) -> EventAcceptance: ...
     @property
     def completions(self) -> Completions: ...
+
+
+class LogServices(Protocol):
+    """What logs are kept with."""
+
+    @property
+    def leases(self) -> Leases: ...
+    @property
+    def objects(self) -> ObjectStore: ...
 
 
 class CredentialServices(Protocol):
@@ -134,6 +146,13 @@ def complete(
         return _result(result)
     results = app.completions.complete(org_id, request.completions)
     return {"results": [_result(result) for result in results]}
+
+
+def keep_log(app: LogServices, org_id: OrgId, request: LogRequest) -> None:
+    """Once: a log that is there already stays as it is."""
+    app.leases.heartbeat(org_id, request.fence)
+    key = log_key(org_id, request.task_id, request.attempt, request.lease_sequence)
+    app.objects.create(key, request.data)
 
 
 def credentials(app: CredentialServices, principal: Principal) -> dict[str, Any]:

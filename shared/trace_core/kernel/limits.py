@@ -58,6 +58,8 @@ REQUEST_BODY_MAX = 4 * 1024 * 1024
 OPERATOR_STATE_MAX = 1024 * 1024
 QUEUE_MESSAGE_MAX = 256 * 1024
 ERROR_MESSAGE_MAX = 4_000
+ATTEMPT_LOG_MAX = 1024 * 1024 + 64 * 1024
+"""A bounded log, and the traceback that it ends with."""
 WORKER_ID_MAX = 200
 LONG_POLL_MAX = timedelta(seconds=20)
 

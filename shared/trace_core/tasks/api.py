@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, model_validator
 
 from trace_core.dag.model import Runtime
 from trace_core.kernel import limits
@@ -120,6 +120,13 @@ class HeartbeatRequest(Fenced):
 
 class EventsRequest(Fenced):
     events: Annotated[Events, Field(min_length=1)]
+
+
+class LogRequest(Fenced):
+    """What an attempt printed, as its runner kept it: bounded and without secrets."""
+
+    lease_sequence: Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
+    data: Annotated[Base64Bytes, Field(max_length=limits.ATTEMPT_LOG_MAX)]
 
 
 class StateEntry(Wire):

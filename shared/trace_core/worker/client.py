@@ -7,6 +7,7 @@ import json
 import random
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -225,6 +226,15 @@ class TaskApi:
     def events(self, fence: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> None:
         body = {**fence, "events": list(events)}
         self._client.post("/v1/task/events", body, token=self._token)
+
+    def log(self, fence: Mapping[str, Any], lease_sequence: int, data: bytes) -> None:
+        body = {
+            **fence,
+            "lease_sequence": lease_sequence,
+            # Whatever was printed, in a size that is known beforehand.
+            "data": b64encode(data).decode(),
+        }
+        self._client.post("/v1/task/logs", body, token=self._token)
 
     def complete(self, bodies: Sequence[Mapping[str, Any]]) -> list[TraceError | None]:
         for body in bodies:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable
+from typing import Protocol
 from urllib.parse import quote
 
 from trace_core.kernel.errors import Conflict
 from trace_core.ports.object_store import ObjectStore
 from trace_core.worker.attempt import Attempt
+from trace_core.worker.client import TaskApi
 from trace_core.worker.outcome import Outcome
 
 LOG_MAX = 1024 * 1024
@@ -84,13 +86,35 @@ class BoundedLog:
         return bytes(self._head + note + self._tail)
 
 
-def log_key(attempt: Attempt) -> str:
-    name = f"{attempt.attempt}-{attempt.lease_sequence}.log"
-    return f"org/{attempt.org_id}/logs/{attempt.task_id}/{name}"
+def log_key(org_id: object, task_id: object, attempt: int, lease_sequence: int) -> str:
+    return f"org/{org_id}/logs/{task_id}/{attempt}-{lease_sequence}.log"
+
+
+class Logs(Protocol):
+    """Keeps the log of an attempt; one that cannot be kept never fails the task."""
+
+    def write(self, attempt: Attempt, output: bytes, outcome: Outcome) -> None: ...
+
+
+class SentLogs:
+    """`Logs` for a runner that reaches nothing but the task API, which keeps them."""
+
+    def __init__(self, api: TaskApi) -> None:
+        self._api = api
+
+    def write(self, attempt: Attempt, output: bytes, outcome: Outcome) -> None:
+        data = output + ending(outcome)
+        if not data:
+            return
+        api = self._api.with_token(attempt.payload["capability_token"])
+        try:
+            api.log(attempt.fence, attempt.lease_sequence, data)
+        except Exception:
+            logger.exception("the log of %s could not be sent", attempt)
 
 
 class AttemptLogs:
-    """Writes logs; a log that cannot be written never fails the task."""
+    """`Logs` in the object store."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -101,7 +125,8 @@ class AttemptLogs:
         if not data:
             return
         try:
-            self._store.create(log_key(attempt), data)
+            key = log_key(attempt.org_id, attempt.task_id, attempt.attempt, attempt.lease_sequence)
+            self._store.create(key, data)
         except Conflict:
             logger.warning("%s already has a log", attempt)
         except Exception:

@@ -15,10 +15,11 @@ from trace_core.kernel.ids import OrgId
 from trace_core.ports.clock import Clock
 from trace_core.ports.secret_store import Namespace, SecretStore
 from trace_core.worker.attempt import Attempt, Reason, RunControl
+from trace_core.worker.capture import captured
 from trace_core.worker.child import Ended, Finished, Work
 from trace_core.worker.client import TaskApi
 from trace_core.worker.execution import emitter, execute, task_environment
-from trace_core.worker.logs import AttemptLogs
+from trace_core.worker.logs import BoundedLog, Logs, Redaction
 from trace_core.worker.outcome import CANCELED, HANDED_BACK, Outcome, failed, failure
 
 logger = logging.getLogger(__name__)
@@ -39,7 +40,9 @@ class InThisProcess:
 
     def run(self, work: Work, control: RunControl) -> Finished:
         token = str(work.payload.get("capability_token") or "")
+        log = BoundedLog(Redaction(work.secrets))
         with (
+            captured(log),
             tempfile.TemporaryDirectory(prefix="trace-task-") as scratch,
             task_environment(work.env, token, Path(scratch)),
         ):
@@ -53,7 +56,7 @@ class InThisProcess:
                 canceled=control.canceled,
                 secrets=work.secrets,
             )
-        return Finished(Ended.DONE, outcome)
+        return Finished(Ended.DONE, outcome, log=log.content())
 
 
 class Supervisor:
@@ -63,7 +66,7 @@ class Supervisor:
         *,
         clock: Clock,
         secrets: SecretStore | None = None,
-        logs: AttemptLogs | None = None,
+        logs: Logs | None = None,
     ) -> None:
         self._execution = execution
         self._clock = clock

@@ -24,6 +24,7 @@ from trace_core.tasks.api import (
     Completion,
     EventsRequest,
     HeartbeatRequest,
+    LogRequest,
     StartRequest,
 )
 
@@ -43,6 +44,7 @@ class Platform:
         self.completed: dict[str, dict[str, Any]] = {}
         self.events: list[dict[str, Any]] = []
         self.beats: defaultdict[str, int] = defaultdict(int)
+        self.logs: dict[str, str] = {}
         self.canceled: set[str] = set()
         self.stale: set[str] = set()
         self.outages: defaultdict[str, list[TraceError | str]] = defaultdict(list)
@@ -73,6 +75,10 @@ class Platform:
                     return {"results": [self._result(each) for each in body["completions"]]}
                 case "/internal/task-complete" | "/v1/task/complete":
                     return self._complete(body)
+                case "/v1/task/logs":
+                    sent = LogRequest.model_validate(body)
+                    self.logs[body["task_id"]] = sent.data.decode()
+                    return {"kept": True}
                 case "/v1/task/start":
                     return self._start(StartRequest.model_validate(body))
         raise NotFound(path)

@@ -20,10 +20,11 @@ from tests.unit.worker.platform_for_tests import (
     serve,
 )
 from trace_core.adapters.lite.processes import ProcessRuntime
+from trace_core.kernel.errors import NotFound
 from trace_core.operators.catalog import load_catalog
 from trace_core.worker.children import ChildPool
 from trace_core.worker.client import HttpClient, TaskApi
-from trace_core.worker.logs import AttemptLogs
+from trace_core.worker.logs import AttemptLogs, SentLogs
 from trace_core.worker.runner import Runner
 from trace_core.worker.supervision import InThisProcess, Supervisor
 
@@ -38,7 +39,8 @@ def api(url: str) -> Iterator[TaskApi]:
 @pytest.fixture
 def in_process(api: TaskApi) -> Runner:
     numbers = count()
-    supervisor = Supervisor(InThisProcess(load_catalog([OPERATORS]), api), clock=SystemClock())
+    execution = InThisProcess(load_catalog([OPERATORS]), api)
+    supervisor = Supervisor(execution, clock=SystemClock(), logs=SentLogs(api))
     return Runner(api, supervisor, new_runner_id=lambda: f"runner-{next(numbers)}")
 
 
@@ -56,6 +58,41 @@ def test_a_start_token_is_exchanged_and_the_task_completed(
     payload = reserve(platform, "pass_on", trigger={"cursor": 5})
     assert in_process.run(payload) == "Completed"
     assert platform.completed[payload["task_id"]]["events"][0]["cursor"] == 5
+
+
+def test_what_an_operator_prints_is_sent_to_the_platform(
+    platform: Platform, in_process: Runner, capfd: pytest.CaptureFixture[str]
+) -> None:
+    quiet = reserve(platform, "pass_on", trigger={"cursor": 5})
+    loud = reserve(platform, "shout", {"megabytes": 3})
+    broken = reserve(platform, "fail", {"message": "the reason", "kind": "value"})
+    for payload in (quiet, loud, broken):
+        in_process.run(payload)
+    assert quiet["task_id"] not in platform.logs
+    log = platform.logs[loud["task_id"]]
+    assert log.startswith("first line\n")
+    assert log.endswith("last line\n")
+    assert len(log) < 1.1 * 1024 * 1024
+    assert "ValueError" in platform.logs[broken["task_id"]]
+    assert "the reason" in platform.logs[broken["task_id"]]
+    print("and after it everything is as before")
+    assert capfd.readouterr().out == "and after it everything is as before\n"
+
+
+def test_what_a_child_of_the_operator_prints_is_in_the_log_without_secrets(
+    platform: Platform, in_process: Runner
+) -> None:
+    payload = reserve(platform, "echo_env", {"names": ["TRACE_TASK_CAPABILITY_TOKEN"]})
+    in_process.run(payload)
+    assert "TRACE_TASK_CAPABILITY_TOKEN=***" in platform.logs[payload["task_id"]]
+
+
+def test_a_log_that_cannot_be_sent_does_not_fail_the_task(
+    platform: Platform, in_process: Runner
+) -> None:
+    platform.outages["/v1/task/logs"] = [NotFound("gone")]
+    payload = reserve(platform, "shout", {"megabytes": 1})
+    assert in_process.run(payload) == "Completed"
 
 
 def test_a_duplicate_invoke_runs_nothing(platform: Platform, in_process: Runner) -> None:
