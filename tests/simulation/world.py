@@ -25,10 +25,6 @@ from trace_core.kernel.errors import Unavailable
 from trace_core.kernel.ids import OrgId
 from trace_core.ports.waker import Function
 
-_NO_QUOTA_WITHIN = ("claim_metered", "reserve_metered")
-"""A claim locks the counters of a job and then takes its tasks. An org's first quota in between
-is not charged with them: known, and to be closed in the claim."""
-
 
 @dataclass(order=True)
 class Turn:
@@ -225,8 +221,6 @@ class World:
         elif self.turns and self.faults.happens("stepped_in", 0.12):
             near = [t for t in heapq.nsmallest(12, self.turns) if not t.taken]
             near = [t for t in near if t.actor is not self.current and t.at < self.seconds + 20]
-            if name in _NO_QUOTA_WITHIN:
-                near = [t for t in near if t.actor is not self.owner]
             if near:
                 turn = self.rng.choice(near)
                 turn.taken, self.work = True, self.work - (not turn.is_tick)

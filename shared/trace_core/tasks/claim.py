@@ -244,6 +244,7 @@ class Claims:
                 "priorities": priorities or _BOTH,
                 "task_ids": task_ids,
                 "slot_ids": slot_ids,
+                "capacity_ids": Uuids([capacity.capacity_id for capacity in capacities]),
             },
         )
         if rows and capacities and kept is None:

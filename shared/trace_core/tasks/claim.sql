@@ -166,6 +166,8 @@ claimable AS (
            j.activation = 'source' AS of_source
       FROM jobs j
      WHERE j.org_id = %(org_id)s AND j.job_id = %(job_id)s AND j.claimable
+       -- A quota that came since the counters were locked would not be charged: take nothing.
+       AND j.capacity_ids <@ %(capacity_ids)b::uuid[]
 ),
 picked AS MATERIALIZED (
     SELECT r.ctid AS row_id
