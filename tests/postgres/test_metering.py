@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
-from unittest import mock
 
 import psycopg
 import pytest
 
 from tests.factories import CHAIN, World
 from trace_core.dag.model import Runtime
-from trace_core.database.state import Transaction
 from trace_core.dispatcher.service import DispatchReport
 from trace_core.identity.model import SYSTEM
 from trace_core.tasks.claim import Claimed, Claims, Refused
 from trace_core.tasks.metering import Capacity, allowance
 from trace_core.tasks.model import NotClaimed, Priority
-from trace_core.tasks.statements import SQL
 
 POOL = """
 worker_pools:
@@ -263,32 +259,26 @@ def test_a_claim_that_crosses_a_new_quota_is_counted(world: World) -> None:
     assert _counters(world) == [(0, 0)]
 
 
-def test_a_metered_claim_that_crosses_a_new_quota_takes_nothing(world: World) -> None:
+def test_a_new_quota_waits_for_metered_claims_that_are_under_way_and_counts_them(
+    world: World,
+) -> None:
     world.deploy(LIMITED)
     world.feed(3)
-    locked = Claims._take_of_job
+    with ThreadPoolExecutor(1) as other:
+        setting: list[Future[None]] = []
 
-    def crossing(self: Claims, tx: Transaction, *given: Any, **named: Any) -> list[Claimed]:
-        real = tx.all
+        def set_meanwhile() -> None:
+            setting.append(other.submit(_set_quota, world, 10))
+            with pytest.raises(TimeoutError):
+                setting[0].result(timeout=0.3)
 
-        def then_quota(sql: str, params: Any) -> list[Any]:
-            rows = real(sql, params)
-            if sql == SQL["lock_capacities"]:
-                _set_quota(world, 10)
-            return rows
-
-        with mock.patch.object(tx, "all", then_quota):
-            return locked(self, tx, *given, **named)
-
-    with mock.patch.object(Claims, "_take_of_job", crossing):
-        assert world.claim(10) == []
-    before = _counters(world)
-    taken = world.claim(10)
-    assert len(taken) == 1
-    assert _counters(world) == [(running + 1, 0) for running, _ in before]
-    for claim in taken:
-        world.report(claim, "Failed")
-    assert _counters(world) == before
+        with _at(world, "claim_metered:before_commit", set_meanwhile):
+            (claim,) = world.claim(10)
+        setting[0].result(timeout=10)
+    running = [running for running, _ in _counters(world)]
+    assert running == [1, 2], "the job's, and the quota with the source that runs as well"
+    world.report(claim, "Failed")
+    assert [running for running, _ in _counters(world)] == [0, 1]
 
 
 def test_the_reaper_counts_what_a_crash_left_unknown_to_a_new_quota(world: World) -> None:

@@ -85,6 +85,15 @@ SELECT j.activation, j.name AS job, d.name AS dag, d.created_by, d.deploy_roles
 -- Quotas of an org change one at a time.
 SELECT org_id FROM orgs WHERE org_id = %(org_id)s FOR NO KEY UPDATE
 
+-- name: lock_jobs
+-- Before any counter, as a yield locks them.
+SELECT job_id FROM jobs WHERE org_id = %(org_id)s ORDER BY job_id FOR NO KEY UPDATE
+
+-- name: lock_counters
+-- Claims of metered work hold theirs from the look at them to the commit: this waits for those that
+-- are under way, and those that come later see what was changed meanwhile.
+SELECT capacity_id FROM capacities WHERE org_id = %(org_id)s ORDER BY capacity_id FOR UPDATE
+
 -- name: set_quota
 -- The org's own counter, made or changed.
 INSERT INTO capacities (capacity_id, org_id, kind, name, max_running, reserved_for_live,

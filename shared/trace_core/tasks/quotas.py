@@ -43,6 +43,8 @@ class Quotas:
         }
         with self._state.transaction("set_quota") as tx:
             tx.one(SQL["lock_org"], params)
+            tx.all(SQL["lock_jobs"], params)
+            tx.all(SQL["lock_counters"], params)
             row = tx.one(SQL["set_quota"], params)
             params["capacity_id"] = row.capacity_id if row else None
             jobs = [each.job_id for each in tx.all(SQL["meter_jobs"], params)]
