@@ -8,7 +8,7 @@ import typer
 
 from trace_cli.output import AsJson, ago, hint, print_json, say, table
 from trace_cli.transport import connect
-from trace_core.outbox.admin import OutboxStatus
+from trace_core.outbox.model import OutboxStatus
 
 commands = typer.Typer(
     help="What waits to leave the database, or was given up.", no_args_is_help=True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pydantic_core import to_json
 
@@ -30,13 +30,16 @@ STATUS: tuple[tuple[type[TraceError], int], ...] = (
 )
 """The first family that fits decides; an error of no family here is ours, and a 500."""
 
+Body = TypeVar("Body")
 INTERNAL = {"error": {"code": "Internal"}}
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Generic[Body]):
+    """A body with a status other than 200, or with headers."""
+
     status: int
-    body: Any
+    body: Body
     headers: dict[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
@@ -50,7 +53,7 @@ def status_of(error: BaseException) -> int:
     return error.status if isinstance(error, Rejected) else 500
 
 
-def refusal(error: BaseException) -> Answer:
+def refusal(error: BaseException) -> Answer[dict[str, Any]]:
     """The answer to a caller whose request raised."""
     status = status_of(error)
     if status == 500 or not isinstance(error, TraceError):

@@ -156,7 +156,7 @@ class Api(Generic[App]):
         endpoint: Endpoint[App],
         event: Mapping[str, Any],
         path: Mapping[str, str],
-    ) -> Answer:
+    ) -> Answer[Any]:
         started = time.perf_counter()
         self._telemetry.keys(route=f"{declared.method} {declared.path}")
         try:
@@ -178,7 +178,7 @@ class Api(Generic[App]):
         endpoint: Endpoint[App],
         event: Mapping[str, Any],
         path: Mapping[str, str],
-    ) -> Answer:
+    ) -> Answer[Any]:
         app = self._app()
         headers = {
             str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()
@@ -195,12 +195,12 @@ class Api(Generic[App]):
         if not all(_PARAMETER.fullmatch(value) for value in path.values()):
             raise NotFound
         found = endpoint(Request(app, event, headers, path, principal))
-        answer = found if isinstance(found, Answer) else Answer(200, found)
+        answer: Answer[Any] = found if isinstance(found, Answer) else Answer(200, found)
         # Serialised here, so that a value JSON cannot hold is a logged 500 like any other.
         return Answer(answer.status, answer.text(), answer.headers)
 
 
-def _response(answer: Answer) -> Response[str]:
+def _response(answer: Answer[Any]) -> Response[str]:
     text = answer.body if isinstance(answer.body, str) else answer.text()
     headers: dict[str, str | list[str]] = {"Cache-Control": "no-store", **answer.headers}
     return Response(answer.status, "application/json", text, headers)
