@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from functions.user_api import credentials, dags, members, operations, tasks
-from functions.user_api.api import api, telemetry
+from functions.user_api.api import Call, api, telemetry
+from trace_core.http import openapi
 
 __all__ = ["api", "credentials", "dags", "handler", "members", "operations", "tasks"]
+
+
+@api.route("GET", "/v1/openapi.json")
+def document(_call: Call) -> dict[str, Any]:
+    return openapi.document()
 
 
 @telemetry.observed

@@ -40,6 +40,7 @@ POST   /v1/task/start                       anybody 422
 POST   /v1/task/heartbeat                   task    422
 POST   /v1/task/events                      task    422
 POST   /v1/task/complete                    task    422
+GET    /v1/openapi.json                     anybody 200
 GET    /v1/me                               reader  200
 GET    /v1/status                           reader  200
 GET    /v1/dags                             reader  200

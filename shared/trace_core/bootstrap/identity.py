@@ -20,6 +20,7 @@ from trace_core.identity.issuer_keys import IssuerKeys
 from trace_core.identity.members import AlreadyMember, Members
 from trace_core.identity.model import SYSTEM, PlatformRole
 from trace_core.identity.orgs import Orgs
+from trace_core.identity.rate_limits import RateLimits
 from trace_core.identity.secret_writer import SecretWriter
 from trace_core.identity.user_token import Subject, UserTokens
 from trace_core.identity.webhook_sources import WebhookSources
@@ -104,6 +105,13 @@ class IdentityServices(Parts):
                 Kind.SOURCE: source_check(self.webhook_sources),
             }
         )
+
+    @property
+    def rate_limits(self) -> RateLimits:
+        return self._part("rate_limits", self._build_rate_limits)
+
+    def _build_rate_limits(self) -> RateLimits:
+        return RateLimits(self.state, self.clock, self.settings.request_limits)
 
     def _task(self, token: str) -> Principal:
         grant = self.tokens.verify(token)

@@ -12,6 +12,7 @@ from trace_core.kernel.errors import (
     Forbidden,
     Invalid,
     NotFound,
+    RateLimited,
     Rejected,
     TooLarge,
     TraceError,
@@ -25,13 +26,14 @@ STATUS: tuple[tuple[type[TraceError], int], ...] = (
     (NotFound, 404),
     (TooLarge, 413),
     (Invalid, 422),
+    (RateLimited, 429),
     (Conflict, 409),
     (Unavailable, 503),
 )
 """The first family that fits decides; an error of no family here is ours, and a 500."""
 
 Body = TypeVar("Body")
-INTERNAL = {"error": {"code": "Internal"}}
+INTERNAL = {"error": {"code": "Internal", "message": "Something failed inside Trace."}}
 
 
 @dataclass(frozen=True)
@@ -62,4 +64,6 @@ def refusal(error: BaseException) -> Answer[dict[str, Any]]:
         # Why a dependency is away is for our logs.
         return Answer(503, Unavailable().body(), {"Retry-After": "1"})
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    if isinstance(error, RateLimited):
+        headers["Retry-After"] = str(error.fields["retry_after_seconds"])
     return Answer(status, error.body(), headers)

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from trace_core.http.principal import Kind
 from trace_core.identity.model import PlatformRole
+from trace_core.identity.rate_limits import Rate
 
 READER, WRITER, ADMIN = PlatformRole.READER, PlatformRole.WRITER, PlatformRole.ADMIN
 
@@ -31,6 +32,8 @@ class Route:
     role: PlatformRole | None
     """The least that a user must be in its org; None for every other kind."""
     summary: str
+    rate: Rate = Rate.GENERAL
+    """As what a user's request is counted."""
     waits: bool = False
     """The caller chooses how long it takes, so its latency says nothing about us."""
 
@@ -69,6 +72,9 @@ ROUTES = (
     _task("/v1/task/heartbeat", "Extend the lease of this attempt."),
     _task("/v1/task/events", "Announce events of this attempt."),
     _task("/v1/task/complete", "End this attempt."),
+    Route(
+        Surface.USER, "GET", "/v1/openapi.json", Kind.NOBODY, None, "This API as OpenAPI 3.1.",
+    ),
     _user("GET", "/v1/me", READER, "Who you are, in which org, with which roles."),
     _user("GET", "/v1/status", READER, "Backlog and progress of every job."),
     _user("GET", "/v1/dags", READER, "The deployed DAGs."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 from uuid import UUID
 
 from pydantic import Field
@@ -327,7 +327,3 @@ class Quota(Wire):
 
 class QuotaCleared(Wire):
     cleared: bool
-
-
-Document = dict[str, Any]
-"""This API, as OpenAPI 3.1."""
