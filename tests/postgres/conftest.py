@@ -12,11 +12,14 @@ from tests.factories import World
 from tests.manual_clock import ManualClock
 from tests.postgres.lite_app import OPERATORS, UNLIMITED, CountingState, Org, SilentWaker
 from tests.postgres.served import Person, Served
+from tests.postgres.shell import local_shell, shell
 from trace_core import telemetry
 from trace_core.bootstrap import App
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.ids import Ids
 from trace_core.settings import Settings
+
+__all__ = ["local_shell", "shell"]
 
 
 @pytest.fixture
