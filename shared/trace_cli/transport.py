@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from urllib.parse import unquote, urlsplit
 
 from trace_cli import profiles
+from trace_cli.output import console
 from trace_cli.profiles import LITE, LiteToken, Profile
 from trace_client import ApiError, Client, HttpTransport
 from trace_client.transport import ORG_HEADER
@@ -98,7 +100,7 @@ def connect() -> Iterator[Client]:
             yield client
         return
     with local_app() as app, _explained(lambda error: _local(error, app)):
-        yield Client(LocalTransport(app))
+        yield Client(LocalTransport(app), sleep=_wait)
 
 
 @contextmanager
@@ -106,12 +108,19 @@ def _served(profile: Profile) -> Iterator[Client]:
     transport = HttpTransport(profile.url, profile.read_token, profile.org)
     try:
         with _explained(lambda error: _refused(error, profile)):
-            yield Client(transport)
+            yield Client(transport, sleep=_wait)
     except Unavailable as error:
         message = f"{profile.url} (profile {profile.name}) does not answer: {error.message}"
         raise Unavailable(message) from error
     finally:
         transport.close()
+
+
+def _wait(seconds: float) -> None:
+    out = console(stderr=True)
+    if out.is_terminal:
+        out.print(f"Asked to wait for {seconds:.0f} s …", style="dim")
+    time.sleep(seconds)
 
 
 @contextmanager

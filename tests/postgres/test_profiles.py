@@ -152,7 +152,8 @@ def test_a_command_that_gives_no_token_is_said_so(
 
 
 @pytest.mark.parametrize(
-    "command", [("db", "status"), ("token",), ("org", "create", "a", "--admin", "b")]
+    "command",
+    [("db", "status"), ("token",), ("org", "create", "a", "--admin", "b"), ("dev",), ("worker",)],
 )
 def test_commands_of_the_machine_go_through_no_profile(
     local_shell: Shell, command: tuple[str, ...]
