@@ -45,6 +45,7 @@ reference: .venv/.synced ## Write the generated reference documents
 	$(RUN) python -m trace_core.dag.json_schema > docs/reference/dag.schema.json
 	$(RUN) python -m trace_core.dag.reference > docs/reference/dag_file.md
 	$(RUN) python -m trace_cli.reference
+	$(RUN) python -m trace_core.http.reference
 	$(RUN) python -m infra.wildcards > docs/reference/wildcards.md
 
 localstack: .venv/.synced ## Start an AWS emulator on this machine, without Docker: PORT=4566, or a free one

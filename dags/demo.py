@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,11 @@ from rich.table import Table
 from trace_cli.dags import deploy_file
 from trace_cli.platform import Choices, Platform
 from trace_cli.transport import LocalTransport
+from trace_client import Client
 from trace_core import telemetry
+from trace_core.http.work_answers import Attempt, Scope, Task
 from trace_core.settings import Settings
+from trace_core.tasks.model import TaskStatus
 
 HERE = Path(__file__).parent
 DAG_FILE = HERE / "demo.dag.yaml"
@@ -51,12 +53,15 @@ def main() -> int:
         issuer_port=0,
         lease_seconds=4,
         retry_seconds=1,
+        # It looks at itself five times a second.
+        user_requests=10_000,
+        org_requests=10_000,
     )
     console.rule("[bold]Trace demo[/]")
     _say("Starting Postgres, the three APIs, dispatcher, reaper and relay …")
     choices = Choices(children=0, reap_seconds=0.5, sweep_seconds=5.0, dispatch_seconds=0.5)
     with _logs_aside(home), Platform(settings, choices) as platform:
-        api = LocalTransport(platform.app)
+        api = Client(LocalTransport(platform.app))
         try:
             _run(api, platform, home)
         except DemoFailed as error:
@@ -66,7 +71,7 @@ def main() -> int:
     return 0
 
 
-def _run(api: LocalTransport, platform: Platform, home: Path) -> None:
+def _run(api: Client, platform: Platform, home: Path) -> None:
     deploy_file(api, DAG_FILE)
     _say(f"Deployed [bold]{DAG_FILE.name}[/]: 6 jobs with source, aggregator, splitter, fan-out")
     first = _worker(platform, home)
@@ -76,8 +81,8 @@ def _run(api: LocalTransport, platform: Platform, home: Path) -> None:
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
     _say(
-        f"[red]Killed worker 1[/] with SIGKILL in the middle of task [bold]{slow['task_id']}[/] "
-        f"(measure, blocks {slow['scope']['partition_key']})"
+        f"[red]Killed worker 1[/] with SIGKILL in the middle of task [bold]{slow.task_id}[/] "
+        f"(measure, blocks {slow.scope.partition_key})"
     )
     second = _worker(platform, home)
     _say(f"Started worker 2 (process {second.pid}); the lease of the dead one runs out in 4 s")
@@ -105,22 +110,20 @@ def _worker(platform: Platform, home: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _slow_task(api: LocalTransport) -> dict[str, Any] | None:
-    running = api.call("GET", "/v1/tasks", query={"job": "measure", "status": "Running"})
-    for task in running["tasks"]:
-        if task["scope"]["start"] <= 55 <= task["scope"]["end"]:
-            return dict(task)
+def _slow_task(api: Client) -> Task | None:
+    for task in api.tasks(job="measure", status=TaskStatus.RUNNING).tasks:
+        scope = task.scope or Scope()
+        if (scope.start or 0) <= 55 <= (scope.end or -1):
+            return task
     return None
 
 
-def _all_completed(api: LocalTransport) -> bool:
-    jobs = {job["job"]: job for job in api.call("GET", "/v1/status")["jobs"]}
-    return all(jobs[name]["completed_24h"] == count for name, count in EXPECTED.items())
+def _all_completed(api: Client) -> bool:
+    done = {job.job: job.completed_24h for job in api.status().jobs}
+    return all(done[name] == count for name, count in EXPECTED.items())
 
 
-def _wait(
-    done: Callable[[], Any], what: str, api: LocalTransport, *, progress: bool = False
-) -> Any:
+def _wait(done: Callable[[], Any], what: str, api: Client, *, progress: bool = False) -> Any:
     """Poll until something is there; shows how far the DAG is meanwhile."""
     ends = time.monotonic() + PATIENCE_SECONDS
     with console.status(f"waiting for {what} …") as status:
@@ -129,44 +132,44 @@ def _wait(
             if found:
                 return found
             if progress:
-                totals = api.call("GET", "/v1/status")["totals"]
+                totals = api.status().totals
                 status.update(
-                    f"queued {totals['queued']}   running {totals['running']}   "
-                    f"retrying {totals['retrying']}   completed {totals['completed_24h']}"
+                    f"queued {totals.queued}   running {totals.running}   "
+                    f"retrying {totals.retrying}   completed {totals.completed_24h}"
                 )
             time.sleep(0.2)
     raise DemoFailed(f"waited {PATIENCE_SECONDS:.0f} s for {what}")
 
 
-def _last_screen(api: LocalTransport, home: Path, seconds: float) -> None:
+def _last_screen(api: Client, home: Path, seconds: float) -> None:
     retried = [
-        api.call("GET", f"/v1/tasks/{task['task_id']}")
-        for task in api.call("GET", "/v1/tasks", query={"job": "measure", "limit": "100"})["tasks"]
-        if task["attempt"] > 1
+        api.task(task.task_id)
+        for task in api.tasks(job="measure", limit=100).tasks
+        if task.attempt > 1
     ]
     jobs = Table(title="What ran", title_justify="left")
     for column in ("job", "operator", "runtime", "completed", "failed"):
         jobs.add_column(column, justify="right" if column in ("completed", "failed") else "left")
-    for job in api.call("GET", "/v1/status")["jobs"]:
-        done = "slices, goes on" if job["activation"] == "source" else str(job["completed_24h"])
-        jobs.add_row(job["job"], job["operator"], job["runtime"], done, str(job["failed"]))
+    for job in api.status().jobs:
+        done = "slices, goes on" if job.activation == "source" else str(job.completed_24h)
+        jobs.add_row(job.job, job.operator, job.runtime, done, str(job.failed))
     attempts = Table(title="What the kill did", title_justify="left")
     for column in ("task of measure", "attempt", "outcome", "worker", "seconds"):
         attempts.add_column(column)
     for task in retried:
-        for attempt in task["attempts"]:
+        for attempt in task.attempts:
             attempts.add_row(
-                f"blocks {task['scope']['partition_key']}",
-                str(attempt["attempt"]),
-                attempt["outcome"],
-                attempt["worker_id"],
+                f"blocks {task.scope.partition_key if task.scope else ''}",
+                str(attempt.attempt),
+                attempt.outcome,
+                attempt.worker_id,
                 _seconds(attempt),
             )
     console.print()
     console.print(jobs)
     console.print(attempts)
     total = sum(EXPECTED.values())
-    example = retried[0]["task_id"] if retried else "TASK"
+    example = retried[0].task_id if retried else "TASK"
     console.print(
         Panel(
             f"[green]All {total} tasks completed in {seconds:.0f} s.[/] Worker 1 was killed in the "
@@ -193,11 +196,10 @@ def _last_screen(api: LocalTransport, home: Path, seconds: float) -> None:
     )
 
 
-def _seconds(attempt: dict[str, Any]) -> str:
-    if not attempt["started_at"]:
+def _seconds(attempt: Attempt) -> str:
+    if attempt.started_at is None:
         return "-"
-    started = datetime.fromisoformat(attempt["started_at"])
-    return f"{(datetime.fromisoformat(attempt['ended_at']) - started).total_seconds():.1f}"
+    return f"{(attempt.ended_at - attempt.started_at).total_seconds():.1f}"
 
 
 @contextmanager

@@ -95,7 +95,7 @@ class World:
         self.deploys = Deploys(state, clock, ids, self.waker, CATALOG)
         self.requests = Requests(state, clock, ids, self.waker, CATALOG)
         self.outbox = Outbox(state, self.jitter)
-        self.outbox_admin = OutboxAdmin(state, clock, self.waker)
+        self.outbox_admin = OutboxAdmin(state, clock, ids, self.waker)
         self.control = Control(state, clock, self.claims, self.completions, self.payloads, CATALOG)
         self.quotas = Quotas(state, clock, ids, self.waker)
         self.dispatcher = Dispatcher(state, clock, ids, self.waker, self.control)

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from trace_cli.output import AsJson, ago, hint, print_json, say, table
+from trace_cli.output import AsJson, Cursor, ago, more, print_json, say, table
 from trace_cli.transport import connect
+from trace_core.http.identity_answers import AuditEntry
 
 
 def audit(
@@ -18,40 +19,32 @@ def audit(
     target: Annotated[str | None, typer.Option(help="What it was done to.")] = None,
     since: Annotated[str | None, typer.Option(help="A time such as 2026-01-15T12:00:00Z.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="At most this many.")] = 50,
-    before: Annotated[str | None, typer.Option(help="The last id of the page before.")] = None,
+    cursor: Cursor = None,
     as_json: AsJson = False,
 ) -> None:
     """Show who did what, the newest first."""
-    query = {
-        "actor": actor,
-        "action": action,
-        "target": target,
-        "since": since,
-        "limit": limit,
-        "before": before,
-    }
     with connect() as api:
-        found = api.call("GET", "/v1/audit", query=query)
+        found = api.audit(
+            actor=actor, action=action, target=target, since=since, limit=limit, cursor=cursor
+        )
     if as_json:
         print_json(found)
         return
-    entries = found["entries"]
-    if not entries:
+    if not found.entries:
         say("Nothing found.")
         return
     table(
         ("When", "Who", "What", "To", "Detail"),
         [
-            (ago(each["at"]), _who(each), each["action"], each["target"], _detail(each["detail"]))
-            for each in entries
+            (ago(each.at), _who(each), each.action, each.target, _detail(each.detail))
+            for each in found.entries
         ],
     )
-    if len(entries) == limit:
-        hint(f"Next: trace audit --before {entries[-1]['audit_id']}")
+    more(found.next)
 
 
-def _who(entry: dict[str, Any]) -> str:
-    return str(entry["actor_name"] or entry["actor_id"])
+def _who(entry: AuditEntry) -> str:
+    return entry.actor_name or entry.actor_id
 
 
 def _detail(detail: dict[str, Any]) -> str | None:

@@ -9,9 +9,22 @@ from typing import Annotated, Any
 import typer
 
 from trace_cli import dag_file
-from trace_cli.output import AsJson, ago, hint, print_json, print_problems, say, table
-from trace_cli.transport import ApiError, Transport, connect, quoted
-from trace_core.kernel.errors import Invalid
+from trace_cli.output import (
+    AsJson,
+    Cursor,
+    ago,
+    fields,
+    hint,
+    more,
+    print_json,
+    print_problems,
+    say,
+    table,
+)
+from trace_cli.transport import connect
+from trace_client import ApiError, Client, each_page
+from trace_core.http.work_answers import DagPage, Deployed
+from trace_core.kernel.errors import Invalid, NotFound
 
 commands = typer.Typer(help="DAG files and deployed DAGs.", no_args_is_help=True)
 commands.command()(dag_file.validate)
@@ -29,19 +42,19 @@ def deploy(
         done = deploy_file(api, file)
     if as_json:
         print_json(done)
-    elif done["created"]:
+    elif done.created:
         say(deployed_line(done))
-        for job in done["webhooks"]:
+        for job in done.webhooks:
             say(
                 f"{job} can be called once it has a secret: "
-                f"trace hook secret {done['dag']} {job} --rotate"
+                f"trace hook secret {done.dag} {job} --rotate"
             )
-        hint(f"Next: trace status, or trace task list --dag {done['dag']}")
+        hint(f"Next: trace status, or trace task list --dag {done.dag}")
     else:
         say(deployed_line(done))
 
 
-def deploy_file(api: Transport, file: Path) -> dict[str, Any]:
+def deploy_file(api: Client, file: Path) -> Deployed:
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
@@ -49,26 +62,26 @@ def deploy_file(api: Transport, file: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise Invalid(f"{file} is not UTF-8 text.") from error
     try:
-        return api.call("POST", "/v1/dags", body={"text": text, "filename": str(file)[-500:]})
+        return api.deploy(text, str(file)[-500:])
     except ApiError as error:
-        if error.details.get("code") == "DagInvalid":
+        if error.error_code == "DagInvalid":
             print_problems(error.details.get("problems", []), text)
         raise
 
 
-def deployed_line(done: dict[str, Any]) -> str:
-    count = len(done["jobs"])
-    if not done["created"]:
-        return f"{done['dag']} version {done['version']} is deployed already; nothing changed."
+def deployed_line(done: Deployed) -> str:
+    count = len(done.jobs)
+    if not done.created:
+        return f"{done.dag} version {done.version} is deployed already; nothing changed."
     jobs = "1 job" if count == 1 else f"{count} jobs"
-    return f"Deployed {done['dag']} version {done['version']} with {jobs}."
+    return f"Deployed {done.dag} version {done.version} with {jobs}."
 
 
 @commands.command()
 def pause(dag: Dag, as_json: AsJson = False) -> None:
     """Let nothing of a DAG be claimed until it is resumed; what runs goes on."""
     with connect() as api:
-        done = api.call("POST", f"/v1/dags/{quoted(dag)}/pause")
+        done = api.pause_dag(dag)
     if as_json:
         print_json(done)
     else:
@@ -80,7 +93,7 @@ def pause(dag: Dag, as_json: AsJson = False) -> None:
 def resume(dag: Dag, as_json: AsJson = False) -> None:
     """Let a paused DAG work again."""
     with connect() as api:
-        done = api.call("POST", f"/v1/dags/{quoted(dag)}/resume")
+        done = api.resume_dag(dag)
     if as_json:
         print_json(done)
     else:
@@ -91,9 +104,9 @@ def resume(dag: Dag, as_json: AsJson = False) -> None:
 def list_dags(as_json: AsJson = False) -> None:
     """List the deployed DAGs."""
     with connect() as api:
-        dags = api.call("GET", "/v1/dags")["dags"]
+        dags = [each for page in each_page(lambda at: api.dags(cursor=at)) for each in page.dags]
     if as_json:
-        print_json({"dags": dags})
+        print_json(DagPage(dags=dags, next=None))
     elif not dags:
         say("No DAG is deployed.")
         hint("Next: trace dag deploy FILE")
@@ -102,15 +115,91 @@ def list_dags(as_json: AsJson = False) -> None:
             ("DAG", "Version", "Jobs", "State", "Active since"),
             [
                 (
-                    each["name"],
-                    each["version"],
-                    each["jobs"],
-                    "paused" if each["paused_at"] else "active",
-                    ago(each["activated_at"]),
+                    each.name,
+                    each.version,
+                    each.jobs,
+                    "paused" if each.paused_at else "active",
+                    ago(each.activated_at),
                 )
                 for each in dags
             ],
         )
+
+
+@commands.command()
+def show(dag: Dag, as_json: AsJson = False) -> None:
+    """Show one DAG with its jobs."""
+    with connect() as api:
+        found = api.dag(dag)
+    if as_json:
+        print_json(found)
+        return
+    fields(
+        [
+            ("DAG", found.name),
+            ("Version", found.version),
+            ("State", "paused" if found.paused_at else "active"),
+            ("Active since", ago(found.activated_at)),
+            ("Made by", found.created_by),
+            ("Deploy roles", ", ".join(found.deploy_roles) or None),
+        ]
+    )
+    table(
+        ("Job", "Operator", "Runtime", "Activation", "Source"),
+        [
+            (each.job, each.operator, each.runtime, each.activation, each.source_kind)
+            for each in found.jobs
+        ],
+    )
+
+
+@commands.command()
+def versions(
+    dag: Dag,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many.")] = 20,
+    cursor: Cursor = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the versions of a DAG, the newest first."""
+    with connect() as api:
+        found = api.dag_versions(dag, limit=limit, cursor=cursor)
+    if as_json:
+        print_json(found)
+        return
+    table(
+        ("Version", "State", "Jobs", "Deployed", "By"),
+        [
+            (
+                each.number,
+                "active" if each.active else "former",
+                each.jobs,
+                ago(each.created_at),
+                each.created_by,
+            )
+            for each in found.versions
+        ],
+    )
+    more(found.next)
+
+
+@commands.command()
+def source(
+    dag: Dag,
+    version: Annotated[
+        int | None, typer.Option(min=1, max=999_999_999, help="Default: the active one.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the file of a version as it was deployed."""
+    with connect() as api:
+        number = version if version is not None else api.dag(dag).version
+        if number is None:
+            raise NotFound(f"DAG {dag} has no active version.")
+        found = api.dag_version(dag, number)
+    if as_json:
+        print_json(found)
+    else:
+        typer.echo(found.text, nl=not found.text.endswith("\n"))
 
 
 @commands.command()
@@ -125,12 +214,11 @@ def trigger(
     """Ask a manual source for something."""
     request = dict(_pair(each) for each in values or [])
     with connect() as api:
-        path = f"/v1/dags/{quoted(dag)}/jobs/{quoted(job)}/trigger"
-        done = api.call("POST", path, body={"request": request})
+        done = api.trigger(dag, job, request)
     if as_json:
         print_json(done)
     else:
-        say(f"Asked {dag}.{job}: request {done['number']}.")
+        say(f"Asked {dag}.{job}: request {done.number}.")
         hint(f"Next: trace task list --dag {dag}")
 
 
@@ -144,12 +232,11 @@ def deploy_roles(
 ) -> None:
     """Say which org roles may deploy, pause, resume and trigger a DAG."""
     with connect() as api:
-        path = f"/v1/dags/{quoted(dag)}/deploy-roles"
-        done = api.call("PUT", path, body={"roles": roles or []})
+        done = api.set_deploy_roles(dag, roles or [])
     if as_json:
         print_json(done)
     else:
-        whom = ", ".join(done["deploy_roles"]) or "its creator and administrators only"
+        whom = ", ".join(done.deploy_roles) or "its creator and administrators only"
         say(f"{dag} is open to {whom}.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from trace_cli.output import AsJson, ago, print_json, say, table
+from trace_cli.transport import on_this_machine
 from trace_core import bootstrap
 from trace_core.bootstrap import App
 from trace_core.settings import Settings
@@ -12,10 +13,15 @@ from trace_core.settings import Settings
 commands = typer.Typer(help="The state database.", no_args_is_help=True)
 
 
+def _settings() -> Settings:
+    on_this_machine()
+    return Settings.from_env()
+
+
 @commands.command()
 def migrate(as_json: AsJson = False) -> None:
     """Apply the migrations that are missing, all or nothing."""
-    settings = Settings.from_env()
+    settings = _settings()
     with bootstrap.running(App(settings)) as app:
         applied = [f"{each.number:04}_{each.name}" for each in app.migrate()]
         first = settings.first_admin
@@ -32,7 +38,7 @@ def migrate(as_json: AsJson = False) -> None:
 @commands.command()
 def status(as_json: AsJson = False) -> None:
     """List the migrations and when each was applied."""
-    with bootstrap.running(App(Settings.from_env())) as app:
+    with bootstrap.running(App(_settings())) as app:
         found = app.migrations()
     rows = [
         {
@@ -47,9 +53,5 @@ def status(as_json: AsJson = False) -> None:
     else:
         table(
             ("Number", "Name", "Applied"),
-            [(row["number"], row["name"], ago(_text(row["applied_at"])) or "no") for row in rows],
+            [(each.number, each.name, ago(each.applied_at) or "no") for each in found],
         )
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
 from trace_cli import (
     dags,
     db,
+    events,
     members,
     orgs,
     outbox,
+    profile_commands,
     queues,
     quotas,
     secrets,
     tasks,
     tokens,
+    transport,
 )
 from trace_cli.audit import audit
 from trace_cli.dev import dev
 from trace_cli.output import print_error
+from trace_cli.profiles import LITE
 from trace_cli.status import status
 from trace_cli.worker import worker
 from trace_core.kernel.errors import TraceError
@@ -32,6 +37,17 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def main_options(
+    profile: Annotated[
+        str, typer.Option(help="Which platform to talk to; see `trace profile list`.")
+    ] = LITE,
+) -> None:
+    transport.chosen.set(profile)
+
+
 app.command()(status)
 app.command()(dev)
 app.command()(worker)
@@ -49,6 +65,8 @@ app.add_typer(secrets.commands, name="secret")
 app.add_typer(tokens.worker_commands, name="worker-token")
 app.add_typer(tokens.hook_commands, name="hook")
 app.add_typer(orgs.commands, name="org")
+app.add_typer(events.commands, name="event")
+app.add_typer(profile_commands.commands, name="profile")
 
 
 def main() -> None:

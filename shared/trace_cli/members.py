@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
+from uuid import UUID
 
 import typer
 
 from trace_cli.output import AsJson, ago, hint, print_json, say, table
-from trace_cli.transport import Transport, connect, quoted
+from trace_cli.transport import connect
+from trace_client import Client, each_page
+from trace_core.http.identity_answers import Member, MemberPage, RolePage
+from trace_core.http.wire import Wire
 from trace_core.identity.model import PlatformRole
 from trace_core.kernel.errors import NotFound
 
@@ -24,21 +28,21 @@ Role = Annotated[str, typer.Argument(help="Name of an org role.")]
 def list_members(as_json: AsJson = False) -> None:
     """List the members with their roles."""
     with connect() as api:
-        found = api.call("GET", "/v1/members")
+        members = _members(api)
     if as_json:
-        print_json(found)
+        print_json(MemberPage(members=members, next=None))
         return
     table(
         ("Subject", "Name", "Role", "Org roles", "Since"),
         [
             (
-                each["subject"],
-                each["name"],
-                each["role"],
-                ", ".join(each["org_roles"]) or None,
-                ago(each["created_at"]),
+                each.subject,
+                each.name,
+                each.role,
+                ", ".join(each.org_roles) or None,
+                ago(each.created_at),
             )
-            for each in found["members"]
+            for each in members
         ],
     )
 
@@ -54,8 +58,7 @@ def add(
 ) -> None:
     """Add a member."""
     with connect() as api:
-        body = {"subject": subject, "role": role.value, "name": name}
-        done = api.call("POST", "/v1/members", body=body)
+        done = api.add_member(subject, role, name)
     _print(done, f"{subject} is a member as {role.value}.", as_json)
 
 
@@ -67,8 +70,7 @@ def set_role(
 ) -> None:
     """Give a member another platform role."""
     with connect() as api:
-        path = f"/v1/members/{_user_id(api, subject)}"
-        done = api.call("PUT", path, body={"role": role.value})
+        done = api.set_member_role(_user_id(api, subject), role)
     _print(done, f"{subject} is {role.value} now.", as_json)
 
 
@@ -76,7 +78,7 @@ def set_role(
 def remove(subject: Subject, as_json: AsJson = False) -> None:
     """Remove a member; its tokens open nothing here from this moment."""
     with connect() as api:
-        done = api.call("DELETE", f"/v1/members/{_user_id(api, subject)}")
+        done = api.remove_member(_user_id(api, subject))
     _print(done, f"{subject} is no member any more.", as_json)
 
 
@@ -84,14 +86,15 @@ def remove(subject: Subject, as_json: AsJson = False) -> None:
 def list_roles(as_json: AsJson = False) -> None:
     """List the org's roles."""
     with connect() as api:
-        found = api.call("GET", "/v1/roles")
+        pages = each_page(lambda at: api.roles(cursor=at))
+        roles = [each for page in pages for each in page.roles]
     if as_json:
-        print_json(found)
-    elif not found["roles"]:
+        print_json(RolePage(roles=roles, next=None))
+    elif not roles:
         say("The org has no roles of its own.")
         hint("Next: trace role add NAME")
     else:
-        rows = [(each["role"], each["members"], ago(each["created_at"])) for each in found["roles"]]
+        rows = [(each.role, each.members, ago(each.created_at)) for each in roles]
         table(("Role", "Members", "Since"), rows)
 
 
@@ -99,8 +102,8 @@ def list_roles(as_json: AsJson = False) -> None:
 def add_role(role: Role, as_json: AsJson = False) -> None:
     """Add a role to the org."""
     with connect() as api:
-        done = api.call("POST", "/v1/roles", body={"role": role})
-    line = f"Added {role}." if done["added"] else f"The org has the role {role} already."
+        done = api.add_role(role)
+    line = f"Added {role}." if done.added else f"The org has the role {role} already."
     _print(done, line, as_json)
 
 
@@ -108,7 +111,7 @@ def add_role(role: Role, as_json: AsJson = False) -> None:
 def remove_role(role: Role, as_json: AsJson = False) -> None:
     """Remove a role from the org and from its members."""
     with connect() as api:
-        done = api.call("DELETE", f"/v1/roles/{quoted(role)}")
+        done = api.remove_role(role)
     _print(done, f"Removed {role}.", as_json)
 
 
@@ -116,7 +119,7 @@ def remove_role(role: Role, as_json: AsJson = False) -> None:
 def grant(role: Role, subject: Subject, as_json: AsJson = False) -> None:
     """Give a role to a member."""
     with connect() as api:
-        done = api.call("PUT", f"/v1/roles/{quoted(role)}/members/{_user_id(api, subject)}")
+        done = api.grant_role(role, _user_id(api, subject))
     _print(done, f"{subject} has the role {role}.", as_json)
 
 
@@ -124,18 +127,22 @@ def grant(role: Role, subject: Subject, as_json: AsJson = False) -> None:
 def revoke(role: Role, subject: Subject, as_json: AsJson = False) -> None:
     """Take a role from a member."""
     with connect() as api:
-        done = api.call("DELETE", f"/v1/roles/{quoted(role)}/members/{_user_id(api, subject)}")
+        done = api.revoke_role(role, _user_id(api, subject))
     _print(done, f"{subject} does not have the role {role} any more.", as_json)
 
 
-def _user_id(api: Transport, subject: str) -> str:
-    for each in api.call("GET", "/v1/members")["members"]:
-        if subject in (each["subject"], each["user_id"]):
-            return str(each["user_id"])
+def _members(api: Client) -> list[Member]:
+    return [each for page in each_page(lambda at: api.members(cursor=at)) for each in page.members]
+
+
+def _user_id(api: Client, subject: str) -> UUID:
+    for each in _members(api):
+        if subject in (each.subject, str(each.user_id)):
+            return each.user_id
     raise NotFound(f"No member {subject}; see trace member list.")
 
 
-def _print(done: dict[str, Any], line: str, as_json: bool) -> None:
+def _print(done: Wire, line: str, as_json: bool) -> None:
     if as_json:
         print_json(done)
     else:

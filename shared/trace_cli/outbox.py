@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from trace_cli.output import AsJson, ago, hint, print_json, say, table
+from trace_cli.output import AsJson, Cursor, ago, hint, more, print_json, say, table
 from trace_cli.transport import connect
-from trace_core.outbox.admin import OutboxStatus
+from trace_core.http.work_answers import OutboxRow
+from trace_core.outbox.model import OutboxStatus
 
 commands = typer.Typer(
     help="What waits to leave the database, or was given up.", no_args_is_help=True
@@ -24,22 +25,15 @@ def list_rows(
     kind: Kind = None,
     target: Target = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many.")] = 20,
-    after: Annotated[str | None, typer.Option(help="Go on after this row of a list.")] = None,
+    cursor: Cursor = None,
     as_json: AsJson = False,
 ) -> None:
     """List outbox rows, the oldest first."""
-    query = {
-        "status": status.value if status else None,
-        "kind": kind,
-        "target": target,
-        "limit": limit,
-        "after": after,
-    }
     with connect() as api:
-        rows = api.call("GET", "/v1/outbox", query=query)["rows"]
+        found = api.outbox(status=status, kind=kind, target=target, limit=limit, cursor=cursor)
     if as_json:
-        print_json({"rows": rows})
-    elif not rows:
+        print_json(found)
+    elif not found.rows:
         say("No outbox rows.")
     else:
         columns = (
@@ -53,25 +47,25 @@ def list_rows(
             "Next try",
             "Error",
         )
-        table(columns, [_row(each) for each in rows])
-        if len(rows) == limit:
-            hint(f"Next: add --after {rows[-1]['outbox_id']} for newer ones")
-        elif any(each["status"] == OutboxStatus.FAILED for each in rows):
+        table(columns, [_row(each) for each in found.rows])
+        if found.next:
+            more(found.next)
+        elif any(each.status is OutboxStatus.FAILED for each in found.rows):
             hint("Next: remove the cause, then trace outbox reset")
 
 
-def _row(row: dict[str, Any]) -> tuple[object, ...]:
-    failed = row["status"] == OutboxStatus.FAILED
+def _row(row: OutboxRow) -> tuple[object, ...]:
+    failed = row.status is OutboxStatus.FAILED
     return (
-        row["outbox_id"],
-        row["kind"],
-        row["target"],
-        row["tasks"],
-        row["status"],
-        row["attempts"],
-        ago(row["created_at"]),
-        None if failed else ago(row["available_at"]),
-        row["last_error"],
+        row.outbox_id,
+        row.kind,
+        row.target,
+        row.tasks,
+        row.status,
+        row.attempts,
+        ago(row.created_at),
+        None if failed else ago(row.available_at),
+        row.last_error,
     )
 
 
@@ -88,10 +82,9 @@ def reset(
     as_json: AsJson = False,
 ) -> None:
     """Let the relay try again: now, and as often as at first for what it gave up."""
-    body = {"status": status.value, "kind": kind, "target": target, "outbox_ids": rows or None}
     with connect() as api:
-        done = api.call("POST", "/v1/outbox/reset", body=body)
+        done = api.reset_outbox(status=status, kind=kind, target=target, outbox_ids=rows or None)
     if as_json:
         print_json(done)
     else:
-        say(f"Reset {done['reset']} outbox row{'' if done['reset'] == 1 else 's'}.")
+        say(f"Reset {done.reset} outbox row{'' if done.reset == 1 else 's'}.")

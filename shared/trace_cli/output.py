@@ -8,15 +8,21 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from trace_core.dag.problems import Problem, render
+from trace_core.http.work_answers import Scope
 from trace_core.kernel.errors import TraceError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+Cursor = Annotated[
+    str | None, typer.Option(help="Go on where a list ended: what it says as `next`.")
+]
 
 _WIDE = 1000
 
@@ -35,7 +41,8 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_json(content: object) -> None:
-    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+    plain = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
+    typer.echo(json.dumps(plain, indent=2, ensure_ascii=False))
 
 
 def say(*lines: str) -> None:
@@ -49,6 +56,12 @@ def hint(line: str) -> None:
     out = console()
     if out.is_terminal:
         out.print(Text(line, style="dim"))
+
+
+def more(cursor: str | None) -> None:
+    """How a list goes on."""
+    if cursor is not None:
+        hint(f"Next: the same with --cursor {cursor}")
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -85,11 +98,10 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 
-def ago(value: str | None, now: datetime | None = None) -> str | None:
-    """`2026-01-15T12:00:00Z` as people say it: `3 min ago`, `in 20 s`."""
-    if value is None:
+def ago(at: datetime | None, now: datetime | None = None) -> str | None:
+    """A time as people say it: `3 min ago`, `in 20 s`."""
+    if at is None:
         return None
-    at = datetime.fromisoformat(value)
     seconds = ((now or datetime.now(UTC)) - at).total_seconds()
     amount = span(abs(seconds))
     return f"{amount} ago" if seconds >= 0 else f"in {amount}"
@@ -102,12 +114,10 @@ def span(seconds: float) -> str:
     return f"{int(seconds)} s"
 
 
-def scope(value: Mapping[str, Any] | None) -> str | None:
-    if not value:
+def scope(value: Scope | None) -> str | None:
+    if value is None:
         return None
-    if "cursor" in value:
-        return str(value["cursor"])
-    return str(value.get("partition_key") or "")
+    return str(value.cursor) if value.cursor is not None else value.partition_key
 
 
 def print_error(error: TraceError) -> None:

@@ -60,6 +60,8 @@ class Platform:
         self.servers: tuple[LocalServer, ...] = ()
         self.issuer: LocalServer | None = None
         """The development issuer, unless users have one of their own."""
+        self.person: str | None = None
+        """Who is at this machine, as that issuer says it."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -105,6 +107,9 @@ class Platform:
         self.app = self._stack.enter_context(bootstrap.running(App(settings, **self._parts)))
         self.app.migrate()
         worker_token = self.app.worker_token
+        if self.issuer:
+            # Commands come in over HTTP, with a token for a member who must be there.
+            self.person = self.app.local_user
         for server in self._all_servers():
             server.start()
         # Stopped again before the app closes, and so before the database goes.

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from trace_cli.output import AsJson, hint, print_json, say, table
-from trace_cli.transport import connect, quoted
+from trace_cli.transport import connect
 
 commands = typer.Typer(help="Wake-up queues and their dead messages.", no_args_is_help=True)
 
@@ -16,16 +16,18 @@ commands = typer.Typer(help="Wake-up queues and their dead messages.", no_args_i
 def list_queues(as_json: AsJson = False) -> None:
     """List the queues: messages that wait, are in flight, are dead."""
     with connect() as api:
-        queues = api.call("GET", "/v1/queues")["queues"]
+        found = api.queues()
     if as_json:
-        print_json({"queues": queues})
+        print_json(found)
         return
-    names = ("runtime", "queue", "visible", "in_flight", "dead")
     table(
         ("Runtime", "Queue", "Waiting", "In flight", "Dead"),
-        [[each[name] for name in names] for each in queues],
+        [
+            (each.runtime, each.queue, each.visible, each.in_flight, each.dead)
+            for each in found.queues
+        ],
     )
-    if any(each["dead"] for each in queues):
+    if any(each.dead for each in found.queues):
         hint("Next: trace queue redrive")
 
 
@@ -37,9 +39,8 @@ def redrive(
 ) -> None:
     """Move dead messages back to their queue, the longest dead first."""
     with connect() as api:
-        path = f"/v1/queues/{quoted(runtime)}/redrive"
-        done = api.call("POST", path, body={"limit": limit})
+        done = api.redrive(runtime, limit)
     if as_json:
         print_json(done)
     else:
-        say(f"Moved {done['moved']} message{'' if done['moved'] == 1 else 's'} back.")
+        say(f"Moved {done.moved} message{'' if done.moved == 1 else 's'} back.")

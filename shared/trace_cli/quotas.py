@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from trace_cli.output import AsJson, hint, print_json, say, table
 from trace_cli.transport import connect
+from trace_core.http.work_answers import Counter
 
 commands = typer.Typer(
     help="How much the org may run at once and start in an hour.", no_args_is_help=True
@@ -18,27 +19,27 @@ commands = typer.Typer(
 def list_counters(as_json: AsJson = False) -> None:
     """List what limits the org: its quota, worker pools, jobs with a max_concurrency."""
     with connect() as api:
-        counters = api.call("GET", "/v1/quotas")["counters"]
+        found = api.quotas()
     if as_json:
-        print_json({"counters": counters})
-    elif not counters:
+        print_json(found)
+    elif not found.counters:
         say("Nothing is limited.")
         hint("Next: trace quota set --max-running 100")
     else:
         columns = ("Limit", "DAG", "Name", "Running", "Starts this hour", "Kept for live", "Note")
-        table(columns, [_row(each) for each in counters])
+        table(columns, [_row(each) for each in found.counters])
 
 
-def _row(counter: dict[str, Any]) -> tuple[object, ...]:
-    running = _of(counter["running"], counter["max_running"])
-    starts = _of(counter["starts_this_hour"], counter["max_starts_hourly"])
+def _row(counter: Counter) -> tuple[object, ...]:
+    running = _of(counter.running, counter.max_running)
+    starts = _of(counter.starts_this_hour, counter.max_starts_hourly)
     return (
-        counter["kind"],
-        counter["dag"],
-        counter["name"],
+        counter.kind,
+        counter.dag,
+        counter.name,
         running,
-        starts if counter["max_starts_hourly"] is not None else None,
-        counter["reserved_for_live"],
+        starts if counter.max_starts_hourly is not None else None,
+        counter.reserved_for_live,
         "full" if _is_full(counter) else None,
     )
 
@@ -47,11 +48,12 @@ def _of(used: int, limit: int | None) -> str:
     return f"{used}/{limit}" if limit is not None else str(used)
 
 
-def _is_full(counter: dict[str, Any]) -> bool:
-    pairs = (("running", "max_running"), ("starts_this_hour", "max_starts_hourly"))
-    return any(
-        counter[limit] is not None and counter[used] >= counter[limit] for used, limit in pairs
+def _is_full(counter: Counter) -> bool:
+    pairs = (
+        (counter.running, counter.max_running),
+        (counter.starts_this_hour, counter.max_starts_hourly),
     )
+    return any(limit is not None and used >= limit for used, limit in pairs)
 
 
 @commands.command(name="set")
@@ -69,13 +71,12 @@ def set_quota(
     as_json: AsJson = False,
 ) -> None:
     """Set the quota of the org, as an administrator; what runs already counts and goes on."""
-    body = {
-        "max_running": max_running,
-        "reserved_for_live": reserved_for_live,
-        "max_starts_hourly": max_starts_hourly,
-    }
     with connect() as api:
-        done = api.call("POST", "/v1/quotas", body=body)
+        done = api.set_quota(
+            max_running=max_running,
+            reserved_for_live=reserved_for_live,
+            max_starts_hourly=max_starts_hourly,
+        )
     if as_json:
         print_json(done)
     else:
@@ -87,8 +88,8 @@ def set_quota(
 def clear(as_json: AsJson = False) -> None:
     """Remove the quota of the org, as an administrator."""
     with connect() as api:
-        done = api.call("POST", "/v1/quotas/clear")
+        done = api.clear_quota()
     if as_json:
         print_json(done)
     else:
-        say("Removed the quota." if done["cleared"] else "There is no quota.")
+        say("Removed the quota." if done.cleared else "There is no quota.")

@@ -20,6 +20,7 @@ _MADE = "<!-- Made by `python -m trace_cli.reference`; do not edit. -->"
 def cli_page() -> str:
     parts = ["# The command `trace`", "", _MADE, ""]
     root = typer.main.get_command(app)
+    parts += ["Before the name of any command:", "", *_parameters("trace", root)]
     for path, command in sorted(_commands(root, "trace"), key=lambda each: each[0]):
         parts += [f"## `{path}`", "", (command.help or "").strip(), ""]
         parts += _parameters(path, command)

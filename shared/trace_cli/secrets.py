@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from trace_cli.output import AsJson, ago, hint, print_json, say, table
-from trace_cli.transport import connect, quoted
+from trace_cli.transport import connect
+from trace_client import each_page
+from trace_core.http.identity_answers import SecretPage
 from trace_core.kernel import limits
 from trace_core.kernel.errors import Invalid, TooLarge
 
@@ -22,11 +24,11 @@ def set_secret(name: Name, as_json: AsJson = False) -> None:
     """Write a secret: its value is typed at a prompt, or comes from standard input."""
     value = _value()
     with connect() as api:
-        done = api.call("PUT", f"/v1/secrets/{quoted(name)}", body={"value": value})
+        done = api.set_secret(name, value)
     if as_json:
         print_json(done)
     else:
-        say(f"{'Wrote' if done['created'] else 'Replaced'} the secret {name}.")
+        say(f"{'Wrote' if done.created else 'Replaced'} the secret {name}.")
 
 
 def _value() -> str:
@@ -48,19 +50,17 @@ def _value() -> str:
 def list_secrets(as_json: AsJson = False) -> None:
     """List the names of secrets, with who wrote each when."""
     with connect() as api:
-        found = api.call("GET", "/v1/secrets")
+        pages = each_page(lambda at: api.secrets(cursor=at))
+        secrets = [each for page in pages for each in page.secrets]
     if as_json:
-        print_json(found)
-    elif not found["secrets"]:
+        print_json(SecretPage(secrets=secrets, next=None))
+    elif not secrets:
         say("There are no secrets.")
         hint("Next: trace secret set NAME")
     else:
         table(
             ("Secret", "Written", "By"),
-            [
-                (each["name"], ago(each["updated_at"]), each["updated_by"])
-                for each in found["secrets"]
-            ],
+            [(each.name, ago(each.updated_at), each.updated_by) for each in secrets],
         )
 
 
@@ -68,7 +68,7 @@ def list_secrets(as_json: AsJson = False) -> None:
 def remove(name: Name, as_json: AsJson = False) -> None:
     """Remove a secret; tasks whose slot names it fail from now on."""
     with connect() as api:
-        done = api.call("DELETE", f"/v1/secrets/{quoted(name)}")
+        done = api.remove_secret(name)
     if as_json:
         print_json(done)
     else:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
-from trace_cli.output import AsJson, ago, fields, hint, print_json, say, scope, table
-from trace_cli.transport import connect, quoted
+from trace_cli.output import (
+    AsJson,
+    Cursor,
+    ago,
+    fields,
+    hint,
+    more,
+    print_json,
+    say,
+    scope,
+    table,
+)
+from trace_cli.transport import connect
+from trace_core.http.work_answers import Attempt, Task
 from trace_core.tasks.model import TaskStatus
 
 commands = typer.Typer(help="Tasks, their attempts and logs.", no_args_is_help=True)
@@ -21,52 +34,44 @@ def list_tasks(
     job: Annotated[str | None, typer.Option(help="Only tasks of this job.")] = None,
     status: Annotated[TaskStatus | None, typer.Option(help="Only tasks in this state.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many.")] = 20,
-    before: Annotated[str | None, typer.Option(help="Go on after this task of a list.")] = None,
+    cursor: Cursor = None,
     as_json: AsJson = False,
 ) -> None:
     """List tasks, the newest first."""
-    query = {
-        "dag": dag,
-        "job": job,
-        "status": status.value if status else None,
-        "limit": limit,
-        "before": before,
-    }
     with connect() as api:
-        tasks = api.call("GET", "/v1/tasks", query=query)["tasks"]
+        found = api.tasks(dag=dag, job=job, status=status, limit=limit, cursor=cursor)
     if as_json:
-        print_json({"tasks": tasks})
-    elif not tasks:
+        print_json(found)
+    elif not found.tasks:
         say("No tasks.")
     else:
         columns = ("Task", "DAG", "Job", "Scope", "Status", "Attempt", "Created", "Note")
-        table(columns, [_row(each) for each in tasks])
-        if len(tasks) == limit:
-            hint(f"Next: add --before {tasks[-1]['task_id']} for older ones")
+        table(columns, [_row(each) for each in found.tasks])
+        more(found.next)
 
 
-def _row(task: dict[str, Any]) -> tuple[object, ...]:
+def _row(task: Task) -> tuple[object, ...]:
     return (
-        task["task_id"],
-        task["dag"],
-        task["job"],
-        scope(task["scope"]),
-        task["status"],
-        f"{task['attempt']}/{task['max_attempts']}",
-        ago(task["created_at"]),
+        task.task_id,
+        task.dag,
+        task.job,
+        scope(task.scope),
+        task.status,
+        f"{task.attempt}/{task.max_attempts}",
+        ago(task.created_at),
         _note(task),
     )
 
 
-def _note(task: dict[str, Any]) -> str | None:
+def _note(task: Task) -> str | None:
     """Why it does not run, or what went wrong."""
-    if task["waits_for"]:
-        due = task["due_at"] if task["waits_for"] in ("its retry", "its next slice") else None
-        return f"waits for {task['waits_for']}" + (f", {ago(due)}" if due else "")
-    if task["canceled_at"]:
+    if task.waits_for:
+        due = task.due_at if task.waits_for in ("its retry", "its next slice") else None
+        return f"waits for {task.waits_for}" + (f", {ago(due)}" if due else "")
+    if task.canceled_at:
         return "asked to cancel"
-    if task["status"] == TaskStatus.FAILED:
-        return str(task["error_code"] or "failed")
+    if task.status is TaskStatus.FAILED:
+        return task.error_code or "failed"
     return None
 
 
@@ -74,63 +79,93 @@ def _note(task: dict[str, Any]) -> str | None:
 def show(task: TaskArgument, as_json: AsJson = False) -> None:
     """Show one task: where it is, what made it, each attempt, what it wrote and announced."""
     with connect() as api:
-        found = api.call("GET", f"/v1/tasks/{quoted(task)}")
+        found = api.task(task)
     if as_json:
         print_json(found)
         return
     fields(
         [
-            ("Task", found["task_id"]),
-            ("Job", f"{found['dag']}.{found['job']} ({found['operator']})"),
-            ("Status", found["status"]),
+            ("Task", found.task_id),
+            ("Job", f"{found.dag}.{found.job} ({found.operator})"),
+            ("Status", found.status),
             ("Note", _note(found)),
-            ("Attempt", f"{found['attempt']} of {found['max_attempts']}"),
-            ("Scope", scope(found["scope"])),
-            ("Created", ago(found["created_at"])),
-            ("Started", ago(found["started_at"])),
-            ("Ended", ago(found["ended_at"])),
-            ("Worker", found["worker_id"]),
-            ("Lease ends", ago(found["lease_expires_at"])),
-            ("Made by", found["producer_task_id"]),
+            ("Attempt", f"{found.attempt} of {found.max_attempts}"),
+            ("Scope", scope(found.scope)),
+            ("Created", ago(found.created_at)),
+            ("Started", ago(found.started_at)),
+            ("Ended", ago(found.ended_at)),
+            ("Worker", found.worker_id),
+            ("Lease ends", ago(found.lease_expires_at)),
+            ("Made by", found.producer_task_id),
             # The rest of it, often a traceback, is in the log.
-            ("Error", (found["error_message"] or "").strip().partition("\n")[0] or None),
+            ("Error", (found.error_message or "").strip().partition("\n")[0] or None),
         ]
     )
-    _section(
-        found["attempts"],
-        ("Attempt", "Outcome", "Started", "Ended", "Worker", "Error"),
-        ("attempt", "outcome", "started_at", "ended_at", "worker_id", "error_code"),
-    )
-    _section(
-        found["outputs"],
-        ("Output", "Scope", "Rows", "Location"),
-        ("output_index", "scope", "row_count", "location"),
-    )
-    _section(
-        found["events"],
-        ("Event", "Scope", "Revision", "Accepted"),
-        ("event_id", "scope", "revision", "accepted_at"),
-    )
-    hint(f"Next: trace task logs {found['task_id']}")
+    _print_attempts(found.attempts)
+    if found.outputs:
+        table(
+            ("Output", "Scope", "Rows", "Location"),
+            [
+                (each.output_index, scope(each.scope), each.row_count, each.location)
+                for each in found.outputs
+            ],
+        )
+    if found.events:
+        table(
+            ("Event", "Scope", "Revision", "Accepted"),
+            [
+                (each.event_id, scope(each.scope), each.revision, ago(each.accepted_at))
+                for each in found.events
+            ],
+        )
+    hint(f"Next: trace task logs {found.task_id}")
 
 
-def _section(rows: list[dict[str, Any]], columns: tuple[str, ...], names: tuple[str, ...]) -> None:
-    if rows:
-        cells = [
-            [ago(row[name]) if name.endswith("_at") else row[name] for name in names]
-            for row in rows
-        ]
-        table(columns, cells)
+def _print_attempts(attempts: Sequence[Attempt]) -> None:
+    if attempts:
+        table(
+            ("Attempt", "Outcome", "Started", "Ended", "Worker", "Error"),
+            [
+                (
+                    each.attempt,
+                    each.outcome,
+                    ago(each.started_at),
+                    ago(each.ended_at),
+                    each.worker_id,
+                    each.error_code,
+                )
+                for each in attempts
+            ],
+        )
+
+
+@commands.command()
+def attempts(
+    task: TaskArgument,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many.")] = 50,
+    cursor: Cursor = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the attempts of a task that have ended, the first one first."""
+    with connect() as api:
+        found = api.attempts(task, limit=limit, cursor=cursor)
+    if as_json:
+        print_json(found)
+    elif not found.attempts:
+        say("No attempt has ended.")
+    else:
+        _print_attempts(found.attempts)
+        more(found.next)
 
 
 @commands.command()
 def cancel(task: TaskArgument, as_json: AsJson = False) -> None:
     """Cancel a task; one that runs is asked to stop."""
     with connect() as api:
-        done = api.call("POST", f"/v1/tasks/{quoted(task)}/cancel")
+        done = api.cancel_task(task)
     if as_json:
         print_json(done)
-    elif done["status"] == TaskStatus.RUNNING:
+    elif done.status is TaskStatus.RUNNING:
         say(f"Asked {task} to stop; it is canceled once its worker agrees or its lease ends.")
     else:
         say(f"Canceled {task}.")
@@ -140,7 +175,7 @@ def cancel(task: TaskArgument, as_json: AsJson = False) -> None:
 def retry(task: TaskArgument, as_json: AsJson = False) -> None:
     """Run a task again that ended Failed or Canceled."""
     with connect() as api:
-        done = api.call("POST", f"/v1/tasks/{quoted(task)}/retry")
+        done = api.retry_task(task)
     if as_json:
         print_json(done)
     else:
@@ -151,11 +186,11 @@ def retry(task: TaskArgument, as_json: AsJson = False) -> None:
 def logs(task: TaskArgument, as_json: AsJson = False) -> None:
     """Print what the attempts of a task wrote; a quiet success writes nothing."""
     with connect() as api:
-        found = api.call("GET", f"/v1/tasks/{quoted(task)}/logs")["logs"]
+        found = api.logs(task)
     if as_json:
-        print_json({"logs": found})
-    elif not found:
+        print_json(found)
+    elif not found.logs:
         say("No logs.")
     else:
-        for each in found:
-            say(f"--- attempt {each['attempt']}, slice {each['lease_sequence']}", each["text"])
+        for each in found.logs:
+            say(f"--- attempt {each.attempt}, slice {each.lease_sequence}", each.text)

@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from trace_cli.output import AsJson, ago, fields, hint, print_json, say, table
-from trace_cli.transport import connect, local_app, quoted
+from trace_cli.transport import connect, local_app
+from trace_client import each_page
+from trace_core.http.identity_answers import WorkerTokenPage
 from trace_core.identity.model import PlatformRole
 from trace_core.kernel.errors import Invalid
 
@@ -45,12 +47,11 @@ def create(
 ) -> None:
     """Make a worker token and show it once; two of one name may be valid at a time."""
     with connect() as api:
-        body = {"name": name, "expires_in_days": expires_in_days}
-        made = api.call("POST", "/v1/worker-tokens", body=body)
+        made = api.create_worker_token(name, expires_in_days)
     if as_json:
         print_json(made)
     else:
-        say(made["token"])
+        say(made.token)
         hint(f"Keep it: it is not shown again. Give it to workers as TRACE_WORKER_TOKEN; then "
              f"revoke the old one of {name}.")  # fmt: skip
 
@@ -59,22 +60,23 @@ def create(
 def list_tokens(as_json: AsJson = False) -> None:
     """List worker tokens, as far as they can be known."""
     with connect() as api:
-        found = api.call("GET", "/v1/worker-tokens")
+        pages = each_page(lambda at: api.worker_tokens(cursor=at))
+        tokens = [each for page in pages for each in page.worker_tokens]
     if as_json:
-        print_json(found)
+        print_json(WorkerTokenPage(worker_tokens=tokens, next=None))
         return
     table(
         ("Token", "Name", "State", "Made", "Last used (to the hour)", "Expires"),
         [
             (
-                each["token_id"],
-                each["name"],
-                "valid" if each["valid"] else "revoked" if each["revoked_at"] else "expired",
-                ago(each["created_at"]),
-                ago(each["last_used_at"]),
-                ago(each["expires_at"]),
+                each.token_id,
+                each.name,
+                "valid" if each.valid else "revoked" if each.revoked_at else "expired",
+                ago(each.created_at),
+                ago(each.last_used_at),
+                ago(each.expires_at),
             )
-            for each in found["worker_tokens"]
+            for each in tokens
         ],
     )
 
@@ -86,7 +88,7 @@ def revoke(
 ) -> None:
     """Revoke a worker token; it opens nothing after ten seconds."""
     with connect() as api:
-        done = api.call("DELETE", f"/v1/worker-tokens/{quoted(token_id)}")
+        done = api.revoke_worker_token(token_id)
     if as_json:
         print_json(done)
     else:
@@ -97,18 +99,16 @@ def revoke(
 def show(dag: Dag, job: Job, as_json: AsJson = False) -> None:
     """Show the address of a webhook, and since when its secrets are valid."""
     with connect() as api:
-        found = api.call("GET", f"/v1/dags/{quoted(dag)}/jobs/{quoted(job)}/hook")
+        found = api.hook(dag, job)
     if as_json:
         print_json(found)
         return
     secrets = [
-        f"made {ago(each['created_at'])}"
-        + (f", ends {ago(each['expires_at'])}" if each["expires_at"] else "")
-        for each in found["secrets"]
+        f"made {ago(each.created_at)}"
+        + (f", ends {ago(each.expires_at)}" if each.expires_at else "")
+        for each in found.secrets
     ]
-    fields(
-        [("path", found["path"]), ("secrets", "; ".join(secrets) or "none: it lets nobody in yet")]
-    )
+    fields([("path", found.path), ("secrets", "; ".join(secrets) or "none: it lets nobody in yet")])
     if not secrets:
         hint(f"Next: trace hook secret {dag} {job} --rotate")
 
@@ -126,9 +126,9 @@ def secret(
     if not rotate:
         raise Invalid("A secret is shown once, when it is made: add --rotate for a new one.")
     with connect() as api:
-        made = api.call("POST", f"/v1/dags/{quoted(dag)}/jobs/{quoted(job)}/hook/secret")
+        made = api.rotate_hook_secret(dag, job)
     if as_json:
         print_json(made)
     else:
-        fields([("path", made["path"]), ("secret", made["secret"])])
+        fields([("path", made.path), ("secret", made.secret)])
         hint("Keep it: it is not shown again. Calls are signed by Standard Webhooks.")

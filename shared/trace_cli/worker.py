@@ -8,6 +8,7 @@ import typer
 
 from trace_cli.interrupt import until_interrupted
 from trace_cli.output import say
+from trace_cli.transport import on_this_machine
 from trace_core.bootstrap import App
 from trace_core.kernel.errors import Invalid
 from trace_core.settings import Settings
@@ -22,6 +23,7 @@ def worker(
     """Run tasks for the internal API at TRACE_INTERNAL_URL, until interrupted."""
     from trace_cli.platform import Choices, Worker
 
+    on_this_machine()
     settings = Settings.from_env()
     app = App(settings)
     token = (

@@ -15,6 +15,7 @@ from trace_core.kernel import limits
 from trace_core.kernel.errors import Invalid
 
 Port = Annotated[int, Field(ge=0, le=65_535)]
+Requests = Annotated[int, Field(ge=1, le=10_000_000)]
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+(/[^\s]*)?$", max_length=1000)]
 Name = Annotated[str, Field(pattern=r"^[!-~]{1,2048}$")]
 """What AWS calls a name, an id or an ARN."""
@@ -93,6 +94,23 @@ class Settings(BaseModel):
         description="Nominal wait before the first retry; it doubles with each further one.",
     )
 
+    user_requests: Requests = Field(
+        limits.DEFAULT_REQUEST_LIMITS.user,
+        description="Requests that one user may make to the user API in a minute.",
+    )
+    org_requests: Requests = Field(
+        limits.DEFAULT_REQUEST_LIMITS.org,
+        description="Requests that all users of an org may make together in a minute.",
+    )
+    query_requests: Requests = Field(
+        limits.DEFAULT_REQUEST_LIMITS.query,
+        description="Queries that one user may make in a minute; no route has them yet.",
+    )
+    hook_requests: Requests = Field(
+        limits.DEFAULT_REQUEST_LIMITS.hook,
+        description="Calls that one webhook source takes in a minute.",
+    )
+
     state_connections: Annotated[int, Field(ge=1, le=200)] = Field(
         16, description="Connections to the state database that one process keeps at most."
     )
@@ -138,6 +156,12 @@ class Settings(BaseModel):
         return limits.Timings(
             lease=timedelta(seconds=self.lease_seconds),
             backoff_base=timedelta(seconds=self.retry_seconds),
+        )
+
+    @property
+    def request_limits(self) -> limits.RequestLimits:
+        return limits.RequestLimits(
+            self.user_requests, self.org_requests, self.query_requests, self.hook_requests
         )
 
     @field_validator("operator_modules", mode="before")

@@ -10,13 +10,16 @@ import pytest
 
 from tests.factories import World
 from tests.manual_clock import ManualClock
-from tests.postgres.lite_app import OPERATORS, CountingState, Org, SilentWaker
+from tests.postgres.lite_app import OPERATORS, UNLIMITED, CountingState, Org, SilentWaker
 from tests.postgres.served import Person, Served
+from tests.postgres.shell import local_shell, shell
 from trace_core import telemetry
 from trace_core.bootstrap import App
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.ids import Ids
 from trace_core.settings import Settings
+
+__all__ = ["local_shell", "shell"]
 
 
 @pytest.fixture
@@ -55,7 +58,7 @@ def served(
     state_dsn: str, tmp_path: Path, manual_clock: ManualClock, ids: Ids, log: io.StringIO
 ) -> Iterator[Served]:
     state = StateDatabase(state_dsn, size=8)
-    settings = Settings(home=tmp_path / "home", operator_modules=(OPERATORS,))
+    settings = Settings(home=tmp_path / "home", operator_modules=(OPERATORS,), **UNLIMITED)
     found = Served(App(settings, state=state, clock=manual_clock, ids=ids, waker=SilentWaker()))
     yield found
     found.stop()

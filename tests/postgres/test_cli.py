@@ -2,49 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.postgres.lite_app import CHAIN, OPERATORS
-from trace_cli import main as cli
+from tests.postgres.lite_app import CHAIN
+from tests.postgres.shell import Shell
 from trace_core.database.state import StateDatabase
-
-
-class Shell:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
-
-    def run(self, *arguments: str) -> tuple[int, str, str]:
-        self._monkeypatch.setattr(sys, "argv", ["trace", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        captured = self._capsys.readouterr()
-        return int(ended.value.code or 0), captured.out, captured.err
-
-    def json(self, *arguments: str) -> Any:
-        code, out, err = self.run(*arguments, "--json")
-        assert (code, err) == (0, "")
-        return json.loads(out)
-
-
-@pytest.fixture
-def shell(
-    state_dsn: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Shell:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TRACE_STATE_DSN", state_dsn)
-    monkeypatch.setenv("TRACE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("TRACE_OPERATOR_MODULES", OPERATORS)
-    (tmp_path / "chain.yaml").write_text(CHAIN)
-    return Shell(monkeypatch, capsys)
 
 
 def test_a_dag_is_deployed_once_and_an_edit_is_refused_clearly(
@@ -141,9 +105,9 @@ def test_queues_are_listed_and_redriven(shell: Shell) -> None:
         ("dag", "trigger", "chain", "nope"),
         ("dag", "trigger", "chain", "history", "no-equals-sign"),
         ("dag", "deploy", "absent.yaml"),
-        ("task", "list", "--before", "nope"),
+        ("task", "list", "--cursor", "nope"),
         ("task", "list", "--dag", "Not A Name"),
-        ("outbox", "list", "--after", "nope"),
+        ("outbox", "list", "--cursor", "nope"),
         ("outbox", "reset", "nope"),
         ("quota", "set"),
         ("quota", "set", "--max-running", "3", "--reserved-for-live", "3"),
@@ -165,13 +129,13 @@ def test_migrations_are_listed_and_nothing_is_left_to_apply(shell: Shell) -> Non
 
 
 def test_a_database_without_its_tables_says_what_to_run(
-    shell: Shell, empty_dsn: str, monkeypatch: pytest.MonkeyPatch
+    local_shell: Shell, empty_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRACE_STATE_DSN", empty_dsn)
-    code, _, err = shell.run("status")
+    code, _, err = local_shell.run("status")
     assert (code, err) == (
         1,
         "error: The state database lacks migrations: run `trace db migrate`.\n",
     )
-    assert shell.json("db", "migrate")["applied"]
-    assert shell.run("status")[0] == 0
+    assert local_shell.json("db", "migrate")["applied"]
+    assert local_shell.run("status")[0] == 0

@@ -63,7 +63,7 @@ def test_secrets_of_the_platform_and_of_other_orgs_are_out_of_reach(
     org, other = served.app.own_org, served.app.orgs.ensure_org("other")
     served.app.secrets.put(org, Namespace.PLATFORM, "signing", "platform")
     served.app.secrets.put(other, Namespace.USER, "theirs", "foreign")
-    assert admin.ok("GET", "/v1/secrets") == {"secrets": []}
+    assert admin.ok("GET", "/v1/secrets") == {"secrets": [], "next": None}
     for name in ("signing", "theirs"):
         assert admin.call("DELETE", f"/v1/secrets/{name}").status == 404
         admin.ok("PUT", f"/v1/secrets/{name}", {"value": "mine"})
@@ -163,5 +163,5 @@ def test_a_worker_token_of_another_org_is_not_found(served: Served, admin: Perso
     other = served.app.orgs.ensure_org("other")
     made = served.app.worker_tokens.create(other, "theirs", None, SYSTEM)
     assert admin.call("DELETE", f"/v1/worker-tokens/{made.token_id}").status == 404
-    assert admin.ok("GET", "/v1/worker-tokens") == {"worker_tokens": []}
+    assert admin.ok("GET", "/v1/worker-tokens") == {"worker_tokens": [], "next": None}
     assert served.app.worker_tokens.org_of(made.token) == other

@@ -287,11 +287,14 @@ def test_a_broken_body_is_refused_cleanly_and_changes_nothing(
 
 @pytest.mark.parametrize(
     "path", ["/internal/task-fetch?task_id={}", "/v1/tasks?dag={}", "/v1/tasks?limit={}",
-             "/v1/tasks?before={}", "/v1/tasks?status={}", "/v1/tasks?{}=1", "/v1/tasks/{}",
-             "/v1/tasks/{}/logs", "/v1/outbox?status={}", "/v1/outbox?after={}",
-             "/internal/wake-ups?seen={}",
+             "/v1/tasks?cursor={}", "/v1/tasks?status={}", "/v1/tasks?{}=1", "/v1/tasks/{}",
+             "/v1/tasks/{}/logs", "/v1/outbox?status={}", "/v1/outbox?cursor={}",
+             "/internal/wake-ups?seen={}", "/v1/dags?cursor={}", "/v1/dags/{}",
+             "/v1/dags/{}/versions",
+             "/v1/dags/chain/versions?cursor={}", "/v1/dags/chain/versions/{}",
+             "/v1/tasks/{}/attempts", "/v1/events?scope={}", "/v1/events?task={}&cursor={}",
              "/v1/audit?actor={}", "/v1/audit?since={}", "/v1/audit?action={}",
-             "/v1/audit?target={}&before={}", "/v1/dags/{}/jobs/{}/hook"]
+             "/v1/audit?target={}&cursor={}", "/v1/dags/{}/jobs/{}/hook"]
 )  # fmt: skip
 def test_a_broken_query_or_path_is_refused_cleanly(org: Org, log: io.StringIO, path: str) -> None:
     chance = random.Random(path)  # noqa: S311

@@ -154,8 +154,9 @@ def test_people_see_and_steer_their_dags_and_tasks(alpha: Org) -> None:
     alpha.make_follow_tasks(source, 0, 2)
     totals = alpha.ok("GET", "/v1/status")["totals"]
     assert totals["queued"] >= 2
-    page = alpha.ok("GET", "/v1/tasks?job=follow&limit=1")["tasks"]
-    older = alpha.ok("GET", f"/v1/tasks?job=follow&before={page[0]['task_id']}")["tasks"]
+    first = alpha.ok("GET", "/v1/tasks?job=follow&limit=1")
+    page = first["tasks"]
+    older = alpha.ok("GET", f"/v1/tasks?job=follow&cursor={first['next']}")["tasks"]
     assert [each["scope"]["cursor"] for each in page + older] == [1, 0]
     task_id = page[0]["task_id"]
     assert alpha.ok("GET", f"/v1/tasks/{task_id}")["waits_for"] == "a worker"

@@ -214,15 +214,17 @@ def test_the_audit_is_filtered_and_paged(served: Served, admin: Person) -> None:
         admin.ok("POST", "/v1/roles", {"role": f"role_{number}"})
     served.member("bob", ADMIN)
     Person(served, "bob").ok("POST", "/v1/roles", {"role": "bobs"})
-    first = admin.ok("GET", "/v1/audit?action=role.add&actor=ada&limit=5")["entries"]
-    rest = admin.ok(
-        "GET", f"/v1/audit?action=role.add&actor=ada&limit=5&before={first[-1]['audit_id']}"
-    )["entries"]
-    assert [each["target"] for each in first + rest] == [f"role_{n}" for n in reversed(range(7))]
+    asked = "/v1/audit?action=role.add&actor=ada&limit=5"
+    first = admin.ok("GET", asked)
+    rest = admin.ok("GET", f"{asked}&cursor={first['next']}")
+    assert rest["next"] is None
+    assert [each["target"] for each in first["entries"] + rest["entries"]] == [
+        f"role_{n}" for n in reversed(range(7))
+    ]
     assert audited(admin, actor="bob") == [("role.add", "bobs")]
     assert audited(admin, since="2026-01-15T13:00:00Z") == []
     assert audited(admin, target="role_3") == [("role.add", "role_3")]
-    for query in ("limit=0", "limit=501", "before=x", "since=yesterday", "action=DROP", "x=1"):
+    for query in ("limit=0", "limit=501", "cursor=x", "since=yesterday", "action=DROP", "x=1"):
         assert admin.call("GET", f"/v1/audit?{query}").status == 422, query
 
 

@@ -18,7 +18,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 from pydantic import SecretStr
 
-from tests.postgres.lite_app import CHAIN, OPERATORS
+from tests.postgres.lite_app import CHAIN, OPERATORS, UNLIMITED
 from trace_cli.platform import Choices, Platform
 from trace_core import telemetry
 from trace_core.bootstrap import App
@@ -35,6 +35,7 @@ def settings(state_dsn: str, tmp_path: Path) -> Settings:
         internal_port=0,
         task_port=0,
         issuer_port=0,
+        **UNLIMITED,
     )
 
 
@@ -182,6 +183,8 @@ def test_trace_dev_starts_works_and_leaves_no_process_behind(tmp_path: Path) -> 
         **os.environ,
         "TRACE_HOME": str(tmp_path / "home"),
         "TRACE_OPERATOR_MODULES": OPERATORS,
+        # It asks for the status again and again.
+        **{f"TRACE_{name}_REQUESTS": "100000" for name in ("USER", "ORG")},
         **{f"TRACE_{name}_PORT": "0" for name in ("USER", "INTERNAL", "TASK", "ISSUER")},
     }
     environment.pop("TRACE_STATE_DSN", None)

@@ -177,11 +177,15 @@ def test_starts_in_an_hour_are_limited_and_counted_anew_in_the_next(world: World
 
 
 def test_an_org_with_a_quota_runs_no_more_than_it(world: World) -> None:
-    world.quotas.set_quota(world.org, max_running=3, reserved_for_live=0, max_starts_hourly=None)
+    world.quotas.set_quota(
+        world.org, SYSTEM, max_running=3, reserved_for_live=0, max_starts_hourly=None
+    )
     world.deploy()
     world.feed(*range(10))
     assert len(world.claim(10)) == 2
-    world.quotas.set_quota(world.org, max_running=5, reserved_for_live=0, max_starts_hourly=None)
+    world.quotas.set_quota(
+        world.org, SYSTEM, max_running=5, reserved_for_live=0, max_starts_hourly=None
+    )
     assert len(world.claim(10)) == 2
 
 
@@ -189,7 +193,9 @@ def test_a_quota_set_later_counts_what_already_runs(world: World) -> None:
     world.deploy()
     world.feed(*range(10))
     running = world.claim(3)
-    world.quotas.set_quota(world.org, max_running=4, reserved_for_live=0, max_starts_hourly=None)
+    world.quotas.set_quota(
+        world.org, SYSTEM, max_running=4, reserved_for_live=0, max_starts_hourly=None
+    )
     assert world.claim(10) == []
     world.complete(running[0])
     world.complete(running[1])
@@ -197,37 +203,45 @@ def test_a_quota_set_later_counts_what_already_runs(world: World) -> None:
 
 
 def test_a_raised_or_removed_quota_wakes_what_waits_for_it(world: World) -> None:
-    world.quotas.set_quota(world.org, max_running=1, reserved_for_live=0, max_starts_hourly=None)
+    world.quotas.set_quota(
+        world.org, SYSTEM, max_running=1, reserved_for_live=0, max_starts_hourly=None
+    )
     world.deploy()
     world.feed(*range(10))
     world.clear_outbox()
     assert world.claim(10) == []
-    world.quotas.set_quota(world.org, max_running=3, reserved_for_live=0, max_starts_hourly=None)
+    world.quotas.set_quota(
+        world.org, SYSTEM, max_running=3, reserved_for_live=0, max_starts_hourly=None
+    )
     assert world.pending_wakes() == ["worker"]
     assert len(world.claim(10)) == 2
     world.clear_outbox()
-    assert world.quotas.clear_quota(world.org)
+    assert world.quotas.clear_quota(world.org, SYSTEM)
     assert world.pending_wakes() == ["worker"]
     assert len(world.claim(10)) == 8
 
 
 def test_a_removed_quota_is_gone_and_what_ran_under_it_ends_as_ever(world: World) -> None:
-    assert not world.quotas.clear_quota(world.org)
+    assert not world.quotas.clear_quota(world.org, SYSTEM)
     world.deploy(LIMITED)
     world.feed(*range(10))
-    world.quotas.set_quota(world.org, max_running=9, reserved_for_live=0, max_starts_hourly=None)
+    world.quotas.set_quota(
+        world.org, SYSTEM, max_running=9, reserved_for_live=0, max_starts_hourly=None
+    )
     running = world.claim(10)
     assert [each["running"] for each in world.quotas.counters(world.org)] == [3, 2]
     other = world.another_org()
     assert world.quotas.counters(other) == []
-    assert not world.quotas.clear_quota(other)
-    assert world.quotas.clear_quota(world.org)
+    assert not world.quotas.clear_quota(other, SYSTEM)
+    assert world.quotas.clear_quota(world.org, SYSTEM)
     (counter,) = world.quotas.counters(world.org)
     assert (counter["kind"], counter["dag"], counter["name"]) == ("job", "chain", "b")
     for claim in running:
         assert world.complete(claim).error is None
     assert _counters(world) == [(0, 0)]
-    world.quotas.set_quota(world.org, max_running=2, reserved_for_live=0, max_starts_hourly=None)
+    world.quotas.set_quota(
+        world.org, SYSTEM, max_running=2, reserved_for_live=0, max_starts_hourly=None
+    )
     assert len(world.claim(10)) == 1
 
 
@@ -324,7 +338,9 @@ def _at(world: World, point: str, act: Callable[[], object]) -> Iterator[None]:
 def test_a_quota_counts_the_capacity_that_a_resting_source_keeps(world: World) -> None:
     world.deploy(CHAIN.replace("name: a,", "name: a, worker_pool: rpc,") + POOL)
     world.report(world.claim_one(), "Yielded", resume_after_seconds=60)
-    world.quotas.set_quota(world.org, max_running=5, reserved_for_live=0, max_starts_hourly=None)
+    world.quotas.set_quota(
+        world.org, SYSTEM, max_running=5, reserved_for_live=0, max_starts_hourly=None
+    )
     world.pass_time(seconds=61)
     world.dispatcher.run_once()
     assert world.report(world.claim_one(), "Failed").status == "Failed"
@@ -333,11 +349,15 @@ def test_a_quota_counts_the_capacity_that_a_resting_source_keeps(world: World) -
 
 def test_control_work_without_capacity_does_not_wake_its_own_dispatcher(world: World) -> None:
     world.deploy(CONTROL)
-    world.quotas.set_quota(world.org, max_running=0, reserved_for_live=0, max_starts_hourly=None)
+    world.quotas.set_quota(
+        world.org, SYSTEM, max_running=0, reserved_for_live=0, max_starts_hourly=None
+    )
     world.requests.trigger(world.org, "control", "history", {"start": 0, "end": 9}, SYSTEM)
     world.outbox.finish(world.outbox.take_due(world.clock.now(), 10))
     world.pass_time(seconds=300)
     assert world.dispatcher.run_once() == DispatchReport()
     assert world.outbox.take_due(world.clock.now(), 10) == []
-    world.quotas.set_quota(world.org, max_running=None, reserved_for_live=0, max_starts_hourly=None)
+    world.quotas.set_quota(
+        world.org, SYSTEM, max_running=None, reserved_for_live=0, max_starts_hourly=None
+    )
     assert world.dispatcher.run_once().ran == 1

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.factories import World
+from trace_core.identity.model import SYSTEM
 from trace_core.kernel.errors import Denied, Unavailable
 from trace_core.kernel.ids import OrgId
-from trace_core.outbox.admin import OutboxStatus
+from trace_core.outbox.model import OutboxStatus
 from trace_core.outbox.store import OutboxRow
 from trace_core.ports.waker import Function
 
@@ -97,7 +98,7 @@ def test_a_sweep_row_that_failed_is_reset_not_added_again(chain: World) -> None:
 
 def test_given_up_rows_can_be_sent_again_by_hand(chain: World) -> None:
     chain.state.write("test", "UPDATE outbox SET status = 'Failed'", {})
-    assert chain.outbox_admin.reset(chain.org) == 1
+    assert chain.outbox_admin.reset(chain.org, SYSTEM) == 1
     assert chain.waker.woken[-1] is Function.OUTBOX_RELAY
     assert chain.relay(worker=Sends()).run_once().sent == 1
 
@@ -109,12 +110,14 @@ def test_a_reset_touches_only_the_rows_that_fit_and_only_those_of_the_org(chain:
     reset = chain.outbox_admin.reset
     (row,) = chain.outbox_admin.rows(chain.org)
     assert (row["kind"], row["target"], row["tasks"], row["attempts"]) == ("wake", "worker", 1, 20)
-    assert reset(chain.org, target="lambda") == 0
-    assert reset(chain.org, kind="start") == 0
-    assert reset(chain.org, status=OutboxStatus.PENDING) == 0
-    assert reset(other, outbox_ids=[row["outbox_id"]]) == 0
-    assert reset(chain.org, outbox_ids=[chain.ids.uuid()]) == 0
-    assert reset(chain.org, outbox_ids=[row["outbox_id"]], kind="wake", target="worker") == 1
+    assert reset(chain.org, SYSTEM, target="lambda") == 0
+    assert reset(chain.org, SYSTEM, kind="start") == 0
+    assert reset(chain.org, SYSTEM, status=OutboxStatus.PENDING) == 0
+    assert reset(other, SYSTEM, outbox_ids=[row["outbox_id"]]) == 0
+    assert reset(chain.org, SYSTEM, outbox_ids=[chain.ids.uuid()]) == 0
+    assert (
+        reset(chain.org, SYSTEM, outbox_ids=[row["outbox_id"]], kind="wake", target="worker") == 1
+    )
     (row,) = chain.outbox_admin.rows(chain.org)
     assert (row["status"], row["attempts"]) == ("Pending", 0)
     (others,) = chain.outbox_admin.rows(other)
@@ -125,9 +128,9 @@ def test_postponed_rows_can_be_sent_ahead_of_time_and_their_holder_still_finishe
     chain: World,
 ) -> None:
     held = chain.outbox.take_due(chain.clock.now(), 10)
-    assert chain.outbox_admin.reset(chain.org) == 0
-    assert chain.outbox_admin.reset(chain.org, status=OutboxStatus.PENDING) == 1
-    assert chain.outbox_admin.reset(chain.org, status=OutboxStatus.PENDING) == 0
+    assert chain.outbox_admin.reset(chain.org, SYSTEM) == 0
+    assert chain.outbox_admin.reset(chain.org, SYSTEM, status=OutboxStatus.PENDING) == 1
+    assert chain.outbox_admin.reset(chain.org, SYSTEM, status=OutboxStatus.PENDING) == 0
     chain.outbox.finish(held)
     assert chain.count("outbox") == 0
 

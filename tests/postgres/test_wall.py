@@ -42,10 +42,14 @@ POST   /v1/task/events                      task    422
 POST   /v1/task/complete                    task    422
 POST   /v1/task/logs                        task    422
 POST   /v1/task/credentials                 task    422
+GET    /v1/openapi.json                     anybody 200
 GET    /v1/me                               reader  200
 GET    /v1/status                           reader  200
 GET    /v1/dags                             reader  200
 POST   /v1/dags                             writer  422
+GET    /v1/dags/<dag>                       reader  404
+GET    /v1/dags/<dag>/versions              reader  404
+GET    /v1/dags/<dag>/versions/<number>     reader  404
 POST   /v1/dags/<dag>/pause                 writer  404
 POST   /v1/dags/<dag>/resume                writer  404
 PUT    /v1/dags/<dag>/deploy-roles          admin   422
@@ -54,9 +58,11 @@ GET    /v1/dags/<dag>/jobs/<job>/hook       reader  404
 POST   /v1/dags/<dag>/jobs/<job>/hook/secret  writer  404
 GET    /v1/tasks                            reader  200
 GET    /v1/tasks/<task_id>                  reader  404
+GET    /v1/tasks/<task_id>/attempts         reader  404
 GET    /v1/tasks/<task_id>/logs             reader  404
 POST   /v1/tasks/<task_id>/cancel           writer  404
 POST   /v1/tasks/<task_id>/retry            writer  404
+GET    /v1/events                           reader  200
 GET    /v1/outbox                           reader  200
 POST   /v1/outbox/reset                     admin   200
 GET    /v1/queues                           reader  200
@@ -130,7 +136,7 @@ def test_every_principal_against_every_route(wall: Wall, row: list[str]) -> None
     method, path, admits, status = row
     surface = next(each.surface for each in ROUTES if (each.method, each.path) == (method, path))
     path = path.replace("<source_id>", str(wall.source_id))
-    for name in ("dag", "job", "role", "name", "runtime"):
+    for name in ("dag", "job", "role", "name", "number", "runtime"):
         path = path.replace(f"<{name}>", "nope")
     for name in ("task_id", "user_id", "token_id"):
         path = path.replace(f"<{name}>", NO_ID)

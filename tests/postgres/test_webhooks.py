@@ -212,7 +212,7 @@ def test_secrets_of_webhooks_are_the_platforms_and_no_member_can_reach_them(
     org = served.app.own_org
     (name,) = served.app.secrets.names(org, Namespace.PLATFORM)
     assert served.app.secrets.get(org, Namespace.PLATFORM, name) == hook.secret
-    assert admin.ok("GET", "/v1/secrets") == {"secrets": []}
+    assert admin.ok("GET", "/v1/secrets") == {"secrets": [], "next": None}
     admin.ok("PUT", f"/v1/secrets/{name}", {"value": "whsec_AAAA"})
     assert hook.send("evt").status == 202
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from cryptography.hazmat.primitives import serialization
 
 from tests.manual_clock import START, ManualClock
-from tests.postgres.lite_app import CHAIN, OPERATORS, SilentWaker
+from tests.postgres.lite_app import CHAIN, OPERATORS, UNLIMITED, SilentWaker
 from tests.postgres.served import Reply, Served
 from tests.unit.identity.forgeries import Forge
 from tests.unit.identity.issuers import Private, ec_key, jwk, rsa_key
@@ -57,7 +57,9 @@ class Wall:
         self.clock = ManualClock()
         self._state = StateDatabase(dsn, size=8)
         app = App(
-            Settings(home=home, operator_modules=(OPERATORS,), oidc_issuer=self.issuer),
+            Settings(
+                home=home, operator_modules=(OPERATORS,), oidc_issuer=self.issuer, **UNLIMITED
+            ),
             state=self._state,
             clock=self.clock,
             ids=Ids(self.clock.now, random.Random(1).getrandbits),  # noqa: S311

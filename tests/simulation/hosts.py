@@ -128,7 +128,7 @@ class Host:
             state, clock, lambda _request: "token", jobs=definitions.payload_jobs
         )
         self.outbox = OrderedOutbox(state, rng.random)
-        self.outbox_admin = OutboxAdmin(state, clock, waker)
+        self.outbox_admin = OutboxAdmin(state, clock, ids, waker)
         control = Control(state, clock, self.claims, self.completions, self.payloads, CATALOG)
         self.dispatcher = Dispatcher(state, clock, ids, waker, control)
 

@@ -55,7 +55,11 @@ class Owner(Actor):
         self._metered.add(org)
         self.world.oracle.quotas.asked(org, quota, certain=False)
         self.world.any_host().quotas.set_quota(
-            org, max_running=max_running, reserved_for_live=reserved, max_starts_hourly=hourly
+            org,
+            SYSTEM,
+            max_running=max_running,
+            reserved_for_live=reserved,
+            max_starts_hourly=hourly,
         )
         self.world.oracle.quotas.asked(org, quota, certain=True)
         return f"{max_running} at once, {reserved} for live work, {hourly} in an hour"

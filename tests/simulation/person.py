@@ -133,7 +133,7 @@ class Person(Actor):
     def _reset(self, _org: OrgId) -> str:
         self.world.faults.kinds["outbox_reset"] += 1
         admin = self.world.any_host().outbox_admin
-        return f"reset {sum(admin.reset(org) for org in self.world.orgs)} outbox rows"
+        return f"reset {sum(admin.reset(org, SYSTEM) for org in self.world.orgs)} outbox rows"
 
     def _break_queue(self, _org: OrgId) -> str:
         seconds = self.world.rng.uniform(5, 60)

@@ -20,6 +20,7 @@ from trace_core.identity.issuer_keys import IssuerKeys
 from trace_core.identity.members import AlreadyMember, Members
 from trace_core.identity.model import SYSTEM, PlatformRole
 from trace_core.identity.orgs import Orgs
+from trace_core.identity.rate_limits import RateLimits
 from trace_core.identity.secret_writer import SecretWriter
 from trace_core.identity.user_token import Subject, UserTokens
 from trace_core.identity.webhook_sources import WebhookSources
@@ -105,6 +106,13 @@ class IdentityServices(Parts):
             }
         )
 
+    @property
+    def rate_limits(self) -> RateLimits:
+        return self._part("rate_limits", self._build_rate_limits)
+
+    def _build_rate_limits(self) -> RateLimits:
+        return RateLimits(self.state, self.clock, self.settings.request_limits)
+
     def _task(self, token: str) -> Principal:
         grant = self.tokens.verify(token)
         fence = Fence(grant.task_id, grant.attempt, grant.lease_token)
@@ -126,8 +134,11 @@ class IdentityServices(Parts):
         """A token for the commands of this machine: the one they were given, or a new one."""
         if self.settings.user_token is not None:
             return self.settings.user_token.get_secret_value()
-        issuer = self.development_issuer
-        return issuer.mint(self._part("local_user", self._build_local_user), _OWN_TOKEN_LIFETIME)
+        return self.development_issuer.mint(self.local_user, _OWN_TOKEN_LIFETIME)
+
+    @property
+    def local_user(self) -> str:
+        return self._part("local_user", self._build_local_user)
 
     def _build_local_user(self) -> str:
         """The person at this machine, who administers the org as long as nobody else does."""
@@ -140,7 +151,7 @@ class IdentityServices(Parts):
     ) -> str:
         """A token for anybody, who becomes a member of the org if need be."""
         issuer = self.development_issuer
-        subject = name or self._part("local_user", self._build_local_user)
+        subject = name or self.local_user
         token = issuer.mint(subject, lifetime)
         if name is not None or role is not None:
             self._ensure_member(subject, role)

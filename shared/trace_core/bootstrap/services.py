@@ -11,6 +11,7 @@ from trace_core.database.history import History
 from trace_core.deploy.hooks import Hooks
 from trace_core.deploy.requests import Requests
 from trace_core.deploy.service import Deploys
+from trace_core.deploy.views import DagViews
 from trace_core.dispatcher.control import Control
 from trace_core.dispatcher.service import Dispatcher
 from trace_core.identity.capability_token import InputPin, TaskGrant
@@ -18,12 +19,14 @@ from trace_core.identity.provision import Provisioning, provisioned_token
 from trace_core.kernel.ids import DatasetVersion, LeaseToken, OrgId
 from trace_core.kernel.limits import Timings
 from trace_core.outbox.admin import OutboxAdmin
+from trace_core.outbox.queues import QueueAdmin
 from trace_core.outbox.relay import Relay, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.waker import Function
 from trace_core.tasks.admin import TaskAdmin
 from trace_core.tasks.claim import Claims
 from trace_core.tasks.complete import Completions
+from trace_core.tasks.event_views import EventViews
 from trace_core.tasks.events import EventAcceptance
 from trace_core.tasks.invoke import invoke_ready
 from trace_core.tasks.leases import Leases
@@ -92,11 +95,29 @@ class App(IdentityServices):
 
     @property
     def outbox_admin(self) -> OutboxAdmin:
-        return self._part("outbox_admin", lambda: OutboxAdmin(self.state, self.clock, self.waker))
+        return self._part("outbox_admin", self._build_outbox_admin)
+
+    def _build_outbox_admin(self) -> OutboxAdmin:
+        return OutboxAdmin(self.state, self.clock, self.ids, self.waker)
+
+    @property
+    def queue_admin(self) -> QueueAdmin:
+        return self._part("queue_admin", self._build_queue_admin)
+
+    def _build_queue_admin(self) -> QueueAdmin:
+        return QueueAdmin(self.state, self.clock, self.ids, self.queue)
 
     @property
     def views(self) -> Views:
         return self._part("views", lambda: Views(self.state, self.clock))
+
+    @property
+    def event_views(self) -> EventViews:
+        return self._part("event_views", lambda: EventViews(self.state, self.clock))
+
+    @property
+    def dag_views(self) -> DagViews:
+        return self._part("dag_views", lambda: DagViews(self.state))
 
     @property
     def task_names(self) -> TaskNames:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from trace_core.database.state import StateDatabase
 from trace_core.dispatcher.control import Control
+from trace_core.identity import rate_limits
 from trace_core.kernel import limits
 from trace_core.kernel.ids import Ids
 from trace_core.ports.clock import Clock
@@ -76,7 +77,9 @@ class Dispatcher:
 
     def run_until_idle(self, budget: timedelta) -> DispatchReport:
         """Drain until nothing is left to do or the time is up."""
-        ends_at = self._clock.now() + budget
+        now = self._clock.now()
+        rate_limits.forget(self._state, now)
+        ends_at = now + budget
         total = DispatchReport()
         while True:
             report = self.run_once()

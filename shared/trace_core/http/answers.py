@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pydantic_core import to_json
 
@@ -12,6 +12,7 @@ from trace_core.kernel.errors import (
     Forbidden,
     Invalid,
     NotFound,
+    RateLimited,
     Rejected,
     TooLarge,
     TraceError,
@@ -25,18 +26,22 @@ STATUS: tuple[tuple[type[TraceError], int], ...] = (
     (NotFound, 404),
     (TooLarge, 413),
     (Invalid, 422),
+    (RateLimited, 429),
     (Conflict, 409),
     (Unavailable, 503),
 )
 """The first family that fits decides; an error of no family here is ours, and a 500."""
 
-INTERNAL = {"error": {"code": "Internal"}}
+Body = TypeVar("Body")
+INTERNAL = {"error": {"code": "Internal", "message": "Something failed inside Trace."}}
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Generic[Body]):
+    """A body with a status other than 200, or with headers."""
+
     status: int
-    body: Any
+    body: Body
     headers: dict[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
@@ -50,7 +55,7 @@ def status_of(error: BaseException) -> int:
     return error.status if isinstance(error, Rejected) else 500
 
 
-def refusal(error: BaseException) -> Answer:
+def refusal(error: BaseException) -> Answer[dict[str, Any]]:
     """The answer to a caller whose request raised."""
     status = status_of(error)
     if status == 500 or not isinstance(error, TraceError):
@@ -59,4 +64,6 @@ def refusal(error: BaseException) -> Answer:
         # Why a dependency is away is for our logs.
         return Answer(503, Unavailable().body(), {"Retry-After": "1"})
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    if isinstance(error, RateLimited):
+        headers["Retry-After"] = str(error.fields["retry_after_seconds"])
     return Answer(status, error.body(), headers)

@@ -21,7 +21,8 @@ from trace_core.http.auth import Authenticator, Presented
 from trace_core.http.principal import Principal
 from trace_core.http.routes import Route, Surface, route
 from trace_core.identity.model import Actor
-from trace_core.kernel.errors import NotFound
+from trace_core.identity.rate_limits import Allowance, RateLimits
+from trace_core.kernel.errors import NotFound, RateLimited
 from trace_core.telemetry import Telemetry
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -30,12 +31,14 @@ Many = TypeVar("Many", bound=BaseModel)
 _PARAMETER = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
-class _HasAuthenticator(Protocol):
+class _KnowsCallers(Protocol):
     @property
     def authenticator(self) -> Authenticator: ...
+    @property
+    def rate_limits(self) -> RateLimits: ...
 
 
-App = TypeVar("App", bound=_HasAuthenticator)
+App = TypeVar("App", bound=_KnowsCallers)
 
 
 class Request(Generic[App]):
@@ -112,6 +115,9 @@ class Api(Generic[App]):
     def routes(self) -> tuple[Route, ...]:
         return tuple(self._endpoints)
 
+    def endpoint(self, declared: Route) -> Endpoint[App]:
+        return self._endpoints[declared]
+
     def route(self, method: str, path: str) -> Callable[[Endpoint[App]], Endpoint[App]]:
         declared = route(self._surface, method, path)
 
@@ -156,11 +162,12 @@ class Api(Generic[App]):
         endpoint: Endpoint[App],
         event: Mapping[str, Any],
         path: Mapping[str, str],
-    ) -> Answer:
+    ) -> Answer[Any]:
         started = time.perf_counter()
         self._telemetry.keys(route=f"{declared.method} {declared.path}")
+        headers: dict[str, str] = {}
         try:
-            answer = self._call(declared, endpoint, event, path)
+            answer = self._call(declared, endpoint, event, path, headers)
         except Exception as error:
             answer = refusal(error)
             if answer.status >= 500:
@@ -168,9 +175,10 @@ class Api(Generic[App]):
         self._telemetry.count("Requests")
         self._telemetry.count("Requests4xx", 400 <= answer.status < 500)
         self._telemetry.count("Requests5xx", answer.status >= 500)
+        self._telemetry.count("RequestsLimited", answer.status == 429)
         if not declared.waits:
             self._telemetry.milliseconds("Latency", (time.perf_counter() - started) * 1000)
-        return answer
+        return Answer(answer.status, answer.body, {**headers, **answer.headers})
 
     def _call(
         self,
@@ -178,7 +186,9 @@ class Api(Generic[App]):
         endpoint: Endpoint[App],
         event: Mapping[str, Any],
         path: Mapping[str, str],
-    ) -> Answer:
+        answered: dict[str, str],
+    ) -> Answer[Any]:
+        """`answered` gets the headers that every answer from here on has, refused or not."""
         app = self._app()
         headers = {
             str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()
@@ -192,15 +202,42 @@ class Api(Generic[App]):
         principal = app.authenticator.admit(declared, presented)
         if principal is not None:
             self._telemetry.keys(org=principal.org_id)
+            _count(app.rate_limits, declared, principal, answered)
         if not all(_PARAMETER.fullmatch(value) for value in path.values()):
             raise NotFound
         found = endpoint(Request(app, event, headers, path, principal))
-        answer = found if isinstance(found, Answer) else Answer(200, found)
+        answer: Answer[Any] = found if isinstance(found, Answer) else Answer(200, found)
         # Serialised here, so that a value JSON cannot hold is a logged 500 like any other.
         return Answer(answer.status, answer.text(), answer.headers)
 
 
-def _response(answer: Answer) -> Response[str]:
+def _count(
+    limits: RateLimits, declared: Route, principal: Principal, answered: dict[str, str]
+) -> None:
+    """Take one request from what a user or a webhook has left; raises `RateLimited`."""
+    try:
+        if principal.user_id is not None:
+            left = limits.take(principal.org_id, principal.user_id, declared.rate)
+        elif principal.source is not None:
+            left = limits.take_hook(principal.source.source_id)
+        else:
+            return
+    except RateLimited as error:
+        left = Allowance(error.fields["limit"], 0, error.fields["retry_after_seconds"])
+        answered |= _said(left)
+        raise
+    answered |= _said(left)
+
+
+def _said(left: Allowance) -> dict[str, str]:
+    return {
+        "RateLimit-Limit": str(left.limit),
+        "RateLimit-Remaining": str(left.remaining),
+        "RateLimit-Reset": str(left.reset_seconds),
+    }
+
+
+def _response(answer: Answer[Any]) -> Response[str]:
     text = answer.body if isinstance(answer.body, str) else answer.text()
     headers: dict[str, str | list[str]] = {"Cache-Control": "no-store", **answer.headers}
     return Response(answer.status, "application/json", text, headers)

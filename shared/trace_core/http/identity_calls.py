@@ -8,13 +8,13 @@ from uuid import UUID
 from pydantic import (
     AfterValidator,
     AwareDatetime,
-    BaseModel,
-    ConfigDict,
     Field,
     RootModel,
     SecretStr,
 )
 
+from trace_core.http.pages import PageQuery
+from trace_core.http.wire import Wire
 from trace_core.identity.model import PlatformRole
 from trace_core.kernel import limits
 from trace_core.kernel.errors import NotFound
@@ -34,33 +34,29 @@ Subject = Annotated[
 Label = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_printable)]
 
 
-class _Wire(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class MemberRequest(_Wire):
+class MemberRequest(Wire):
     subject: Subject
     role: PlatformRole
     name: Label | None = None
 
 
-class MemberRole(_Wire):
+class MemberRole(Wire):
     role: PlatformRole
 
 
-class RoleRequest(_Wire):
+class RoleRequest(Wire):
     role: RoleName
 
 
-class DeployRoles(_Wire):
+class DeployRoles(Wire):
     roles: Annotated[list[RoleName], Field(max_length=50)]
 
 
-class SecretRequest(_Wire):
+class SecretRequest(Wire):
     value: Annotated[SecretStr, Field(min_length=1, max_length=limits.SECRET_VALUE_MAX)]
 
 
-class WorkerTokenRequest(_Wire):
+class WorkerTokenRequest(Wire):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
     expires_in_days: Annotated[int, Field(ge=1, le=3650)] | None = None
 
@@ -69,13 +65,11 @@ class HookBody(RootModel[dict[str, Any]]):
     """Whatever its sender says, as one JSON object."""
 
 
-class AuditQuery(_Wire):
+class AuditQuery(PageQuery):
     actor: Subject | None = None
     action: Annotated[str, Field(pattern=r"^[a-z_]+(\.[a-z_]+)?$", max_length=100)] | None = None
     target: Label | None = None
     since: AwareDatetime | None = None
-    limit: Annotated[int, Field(ge=1, le=500)] = 50
-    before: UUID | None = None
 
 
 def id_in_path(text: str) -> UUID:

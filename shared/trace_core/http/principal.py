@@ -24,7 +24,7 @@ class Kind(StrEnum):
     START = "start"
     """A runner that shows its one-time start token in the body."""
     NOBODY = "nobody"
-    """Anybody who reaches the port: public keys only."""
+    """Anybody who reaches the port: public keys and documents only."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from trace_core.http.principal import Kind
 from trace_core.identity.model import PlatformRole
+from trace_core.identity.rate_limits import Rate
 
 READER, WRITER, ADMIN = PlatformRole.READER, PlatformRole.WRITER, PlatformRole.ADMIN
 
@@ -31,6 +32,8 @@ class Route:
     role: PlatformRole | None
     """The least that a user must be in its org; None for every other kind."""
     summary: str
+    rate: Rate = Rate.GENERAL
+    """As what a user's request is counted."""
     waits: bool = False
     """The caller chooses how long it takes, so its latency says nothing about us."""
 
@@ -71,10 +74,16 @@ ROUTES = (
     _task("/v1/task/complete", "End this attempt."),
     _task("/v1/task/logs", "Keep what this attempt printed."),
     _task("/v1/task/credentials", "Get credentials for the prefixes of this attempt."),
+    Route(
+        Surface.USER, "GET", "/v1/openapi.json", Kind.NOBODY, None, "This API as OpenAPI 3.1.",
+    ),
     _user("GET", "/v1/me", READER, "Who you are, in which org, with which roles."),
     _user("GET", "/v1/status", READER, "Backlog and progress of every job."),
     _user("GET", "/v1/dags", READER, "The deployed DAGs."),
     _user("POST", "/v1/dags", WRITER, "Deploy a DAG file."),
+    _user("GET", "/v1/dags/<dag>", READER, "One DAG with its jobs."),
+    _user("GET", "/v1/dags/<dag>/versions", READER, "The versions of a DAG, newest first."),
+    _user("GET", "/v1/dags/<dag>/versions/<number>", READER, "One version with its file."),
     _user("POST", "/v1/dags/<dag>/pause", WRITER, "Let nothing of a DAG be claimed."),
     _user("POST", "/v1/dags/<dag>/resume", WRITER, "Let a paused DAG work again."),
     _user("PUT", "/v1/dags/<dag>/deploy-roles", ADMIN, "Say which org roles may deploy a DAG."),
@@ -83,9 +92,11 @@ ROUTES = (
     _user("POST", f"{_JOB}/hook/secret", WRITER, "Make a new secret of a webhook, shown once."),
     _user("GET", "/v1/tasks", READER, "Tasks, newest first."),
     _user("GET", "/v1/tasks/<task_id>", READER, "One task with attempts, inputs and events."),
+    _user("GET", "/v1/tasks/<task_id>/attempts", READER, "The attempts that have ended."),
     _user("GET", "/v1/tasks/<task_id>/logs", READER, "What its operator printed."),
     _user("POST", "/v1/tasks/<task_id>/cancel", WRITER, "Cancel a task."),
     _user("POST", "/v1/tasks/<task_id>/retry", WRITER, "Queue an ended task again."),
+    _user("GET", "/v1/events", READER, "What tasks announced, newest first."),
     _user("GET", "/v1/outbox", READER, "What waits to leave the database, or was given up."),
     _user("POST", "/v1/outbox/reset", ADMIN, "Send given-up rows again."),
     _user("GET", "/v1/queues", READER, "Wake-ups that wait, are in flight or dead."),

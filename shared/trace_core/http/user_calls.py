@@ -1,72 +1,71 @@
-"""The wire formats of the user API."""
+"""What the user API is asked about DAGs, tasks, events and what moves them."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from trace_core.dag.model import Runtime
+from trace_core.http.pages import PageQuery
+from trace_core.http.wire import Name, Wire
 from trace_core.kernel import limits
 from trace_core.kernel.errors import NotFound
 from trace_core.kernel.ids import OrgId, TaskId
-from trace_core.outbox.admin import OutboxStatus
+from trace_core.outbox.model import OutboxStatus
 from trace_core.ports.object_store import ObjectStore
-from trace_core.ports.queue import Queue, wake_queue
 from trace_core.tasks.model import TaskStatus
 
 LOGS_SHOWN = 10
 """The newest attempts or slices of a task; each log is bounded where it is written."""
 
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,127}$")]
 Count = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
-QUEUED = (Runtime.WORKER,)
-"""The runtimes whose runners are woken by messages."""
 
 
-class _Wire(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class DeployRequest(_Wire):
+class DeployRequest(Wire):
     text: Annotated[str, Field(min_length=1, max_length=limits.DAG_FILE_MAX)]
     filename: Annotated[str, Field(min_length=1, max_length=500)] = "dag.yaml"
 
 
-class TriggerRequest(_Wire):
-    request: Annotated[dict[str, Any], Field(max_length=100)] = {}
+class TriggerRequest(Wire):
+    request: Annotated[dict[str, Any], Field(max_length=100)] = Field(
+        default_factory=dict, examples=[{"start": 1000, "end": 1999}]
+    )
 
 
-class TasksQuery(_Wire):
+class TasksQuery(PageQuery):
     dag: Name | None = None
     job: Name | None = None
     status: TaskStatus | None = None
-    limit: Annotated[int, Field(ge=1, le=500)] = 50
-    before: UUID | None = None
 
 
-class OutboxQuery(_Wire):
+class EventsQuery(PageQuery):
+    dag: Name | None = None
+    job: Name | None = None
+    task: UUID | None = Field(None, description="The task that announced it.")
+    scope: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.=:+-]{1,200}$")] | None = Field(
+        None, description="A cursor or a partition key.", examples=["1000-1999"]
+    )
+
+
+class OutboxQuery(PageQuery):
     status: OutboxStatus | None = None
     kind: Name | None = None
     target: Name | None = None
-    limit: Annotated[int, Field(ge=1, le=500)] = 50
-    after: UUID | None = None
 
 
-class OutboxReset(_Wire):
+class OutboxReset(Wire):
     status: OutboxStatus = OutboxStatus.FAILED
     kind: Name | None = None
     target: Name | None = None
     outbox_ids: Annotated[list[UUID], Field(min_length=1, max_length=500)] | None = None
 
 
-class RedriveRequest(_Wire):
+class RedriveRequest(Wire):
     limit: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1000
 
 
-class QuotaRequest(_Wire):
+class QuotaRequest(Wire):
     """What is not given is not limited."""
 
     max_running: Count | None = None
@@ -82,28 +81,19 @@ class QuotaRequest(_Wire):
         return self
 
 
-def queues_of(queue: Queue, org_id: OrgId) -> list[dict[str, Any]]:
-    """The queues of an org's wake-ups, and how many messages wait, are in flight, are dead."""
-    return [
-        {"runtime": runtime, "queue": name, **asdict(queue.depth(name))}
-        for runtime in QUEUED
-        for name in [wake_queue(runtime, org_id)]
-    ]
-
-
-def queue_of(runtime: str, org_id: OrgId) -> str:
-    """From the path: only what has a queue can be named."""
-    if runtime not in QUEUED:
-        raise NotFound(f"There is no queue for {runtime}; those of {', '.join(QUEUED)} exist.")
-    return wake_queue(runtime, org_id)
-
-
 def task_id(text: str) -> TaskId:
     """From the path: what is no id names nothing."""
     try:
         return TaskId(UUID(text))
     except ValueError:
         raise NotFound from None
+
+
+def version_number(text: str) -> int:
+    """From the path: what is no number names nothing."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
+        raise NotFound
+    return int(text)
 
 
 def logs_of(objects: ObjectStore, org_id: OrgId, task: TaskId) -> list[dict[str, Any]]:

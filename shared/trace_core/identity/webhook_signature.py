@@ -21,6 +21,7 @@ _TIMESTAMP = re.compile(r"[1-9][0-9]{0,11}")
 _VERSION = "v1,"
 _SIGNATURES_MAX = 10
 _HEADER_MAX = 4096
+HEADERS = ("webhook-id", "webhook-timestamp", "webhook-signature")
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,7 @@ class Signed:
 
 def read(headers: Mapping[str, str], now: datetime) -> Signed:
     """Raises `Unauthenticated`; says nothing about why."""
-    event_key, timestamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
-    given = headers.get("webhook-signature", "")
+    event_key, timestamp, given = (headers.get(name, "") for name in HEADERS)
     if (
         _ID.fullmatch(event_key) is None
         or _TIMESTAMP.fullmatch(timestamp) is None

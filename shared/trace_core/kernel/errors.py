@@ -6,7 +6,8 @@ TraceError
 │   ├── TooLarge            413  the body is over its limit
 │   ├── Unauthenticated     401  no valid token
 │   ├── Forbidden           403  a valid token of the wrong kind, or without the right
-│   └── NotFound            404  no such thing inside the caller's org
+│   ├── NotFound            404  no such thing inside the caller's org
+│   └── RateLimited         429  too many requests in this minute: again after `Retry-After`
 ├── Conflict            the state moved on: 409, drop the work
 │   ├── StaleAttempt        another attempt or lease is current
 │   ├── OutcomeDiffers      the fence already completed, with another body
@@ -81,6 +82,13 @@ class NotFound(Rejected):
 
     code = "NotFound"
     status = 404
+
+
+class RateLimited(Rejected):
+    """Too many requests in this minute; try again in the next one."""
+
+    code = "RateLimited"
+    status = 429
 
 
 class Conflict(TraceError):

@@ -68,6 +68,9 @@ DAG_JOBS_MAX = 500
 HISTORY_MONTHS_AHEAD = 3
 """Partitions that exist before they are needed; their number is a metric with an alarm."""
 
+RATE_WINDOW = timedelta(minutes=1)
+"""Requests are counted in windows of this length, each beginning anew."""
+
 WORKER_TOKEN_MEMORY = timedelta(seconds=10)
 """How long an API lets a worker token in without asking the database, revoked or not."""
 SWEEP_GRACE = timedelta(seconds=60)
@@ -87,3 +90,18 @@ class Timings:
 
 
 DEFAULT_TIMINGS = Timings()
+
+
+@dataclass(frozen=True)
+class RequestLimits:
+    """Requests to the user API in one window; what is over them is refused, not queued."""
+
+    user: int = 100
+    org: int = 1000
+    query: int = 10
+    """Of one user, to what reads data: expensive, and counted on its own."""
+    hook: int = 600
+    """Of one webhook source."""
+
+
+DEFAULT_REQUEST_LIMITS = RequestLimits()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 from trace_core.database.state import StateDatabase
-from trace_core.kernel.ids import OrgId
+from trace_core.identity.audit import Audit
+from trace_core.identity.model import Actor
+from trace_core.kernel.ids import Ids, OrgId
+from trace_core.outbox.model import OutboxStatus
 from trace_core.outbox.store import SQL
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
@@ -16,16 +18,12 @@ from trace_core.ports.waker import Function, Waker
 _FIRST_ID = UUID(int=0)
 
 
-class OutboxStatus(StrEnum):
-    PENDING = "Pending"
-    FAILED = "Failed"
-
-
 class OutboxAdmin:
-    def __init__(self, state: StateDatabase, clock: Clock, waker: Waker) -> None:
+    def __init__(self, state: StateDatabase, clock: Clock, ids: Ids, waker: Waker) -> None:
         self._state = state
         self._clock = clock
         self._waker = waker
+        self._audit = Audit(state, clock, ids)
 
     def rows(
         self,
@@ -54,6 +52,7 @@ class OutboxAdmin:
     def reset(
         self,
         org_id: OrgId,
+        actor: Actor,
         *,
         status: OutboxStatus = OutboxStatus.FAILED,
         kind: str | None = None,
@@ -61,18 +60,21 @@ class OutboxAdmin:
         outbox_ids: Sequence[UUID] | None = None,
     ) -> int:
         """Let the relay try again: what it gave up, or (Pending) what it has postponed."""
-        rows = self._state.write(
-            "outbox_reset",
-            SQL["reset_rows"],
-            {
-                "org_id": org_id,
-                "status": status,
-                "kind": kind,
-                "target": target,
-                "outbox_ids": None if outbox_ids is None else list(outbox_ids),
-                "now": self._clock.now(),
-            },
-        )
+        params = {
+            "org_id": org_id,
+            "status": status,
+            "kind": kind,
+            "target": target,
+            "outbox_ids": None if outbox_ids is None else list(outbox_ids),
+            "now": self._clock.now(),
+        }
+        with self._state.transaction("outbox_reset") as tx:
+            rows = tx.all(SQL["reset_rows"], params)
+            if rows:
+                self._audit.record(
+                    tx, org_id, actor, "outbox.reset", status.value,
+                    rows=len(rows), kind=kind, sent_to=target,
+                )  # fmt: skip
         if rows:
             self._waker.wake(Function.OUTBOX_RELAY)
         return len(rows)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from trace_core.database.state import StateDatabase, Transaction
+from trace_core.identity.audit import Audit
+from trace_core.identity.model import Actor
 from trace_core.kernel import limits
 from trace_core.kernel.ids import Ids, OrgId
 from trace_core.ports.clock import Clock
@@ -19,6 +21,7 @@ class Quotas:
         self._clock = clock
         self._ids = ids
         self._waker = waker
+        self._audit = Audit(state, clock, ids)
 
     def counters(self, org_id: OrgId) -> list[dict[str, Any]]:
         """The org's quota first, then what its DAGs say: worker pools and concurrencies."""
@@ -28,6 +31,7 @@ class Quotas:
     def set_quota(
         self,
         org_id: OrgId,
+        actor: Actor,
         *,
         max_running: int | None,
         reserved_for_live: int,
@@ -49,19 +53,26 @@ class Quotas:
             params["capacity_id"] = row.capacity_id if row else None
             jobs = [each.job_id for each in tx.all(SQL["meter_jobs"], params)]
             tx.run(SQL["adopt_leases"], params | {"job_ids": jobs})
+            self._audit.record(
+                tx, org_id, actor, "quota.set", "org",
+                max_running=max_running, reserved_for_live=reserved_for_live,
+                max_starts_hourly=max_starts_hourly,
+            )  # fmt: skip
             woke = self._wake_waiting(tx, org_id)
         # Claims that were under way meanwhile count too; the reaper finds what this one misses.
         adopt_strays(self._state)
         if woke:
             self._waker.wake(Function.OUTBOX_RELAY)
 
-    def clear_quota(self, org_id: OrgId) -> bool:
+    def clear_quota(self, org_id: OrgId, actor: Actor) -> bool:
         """Whether there was one. What other counters hold, they go on holding."""
         params = {"org_id": org_id}
         with self._state.transaction("clear_quota") as tx:
             tx.one(SQL["lock_org"], params)
             tx.run(SQL["unmeter_jobs"], params)
             cleared = bool(tx.all(SQL["delete_quota"], params))
+            if cleared:
+                self._audit.record(tx, org_id, actor, "quota.clear", "org")
             woke = cleared and self._wake_waiting(tx, org_id)
         if woke:
             self._waker.wake(Function.OUTBOX_RELAY)

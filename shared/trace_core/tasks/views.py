@@ -16,7 +16,8 @@ from trace_core.tasks.statements import SQL
 
 _LAST_ID = UUID(int=2**128 - 1)
 _RECENT = timedelta(hours=24)
-_EVENTS_SHOWN = 100
+_SHOWN = 100
+"""Attempts and events beside a task; both have lists of their own."""
 _MANY_FAILURES = 5
 
 
@@ -64,7 +65,7 @@ class Views:
         return [_task(row) for row in rows]
 
     def task(self, org_id: OrgId, task_id: TaskId) -> dict[str, Any]:
-        params = {"org_id": org_id, "task_id": task_id, "limit": _EVENTS_SHOWN}
+        params = {"org_id": org_id, "task_id": task_id, "limit": _SHOWN, "after": 0}
         rows = self._state.read(SQL["show_task"], params)
         if not rows:
             raise NotFound(task_id=str(task_id))
@@ -72,9 +73,23 @@ class Views:
             **_task(rows[0]),
             "attempts": _rows(self._state.read(SQL["attempts_of_task"], params)),
             "inputs": _rows(self._state.read(SQL["inputs_of_task"], params)),
-            "outputs": _rows(self._state.read(SQL["outputs_of_task"], params)),
-            "events": _rows(self._state.read(SQL["events_of_task"], params)),
+            "outputs": [_scoped(row) for row in self._state.read(SQL["outputs_of_task"], params)],
+            "events": [_scoped(row) for row in self._state.read(SQL["events_of_task"], params)],
         }
+
+    def attempts(
+        self, org_id: OrgId, task_id: TaskId, *, limit: int, after: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Those that ended; `after` is the last number of the page before."""
+        params = {"org_id": org_id, "task_id": task_id, "limit": limit, "after": after or 0}
+        rows = self._state.read(SQL["attempts_of_task"], params)
+        if not rows and not self.exists(org_id, task_id):
+            raise NotFound(task_id=str(task_id))
+        return _rows(rows)
+
+    def exists(self, org_id: OrgId, task_id: TaskId) -> bool:
+        params = {"org_id": org_id, "task_id": task_id}
+        return bool(self._state.read(SQL["task_of_org"], params))
 
     def status(self, org_id: OrgId) -> dict[str, Any]:
         """Backlog and progress of each job, and what waits to leave the database.
@@ -128,7 +143,13 @@ def _rows(rows: list[Row]) -> list[dict[str, Any]]:
 
 
 def _task(row: Row) -> dict[str, Any]:
+    fields = _scoped(row)
+    return fields if row.scope else {**fields, "scope": None}
+
+
+def _scoped(row: Row) -> dict[str, Any]:
+    """With the scope as wire fields; an output has no bounds stored beside it."""
     fields: dict[str, Any] = row._asdict()
-    start, end, key = fields.pop("range_start"), fields.pop("range_end"), fields.pop("scope")
-    fields["scope"] = Scope.parse(key, start, end).fields() if key else None
+    start, end = fields.pop("range_start", None), fields.pop("range_end", None)
+    fields["scope"] = Scope.parse(fields["scope"] or "", start, end).fields()
     return fields

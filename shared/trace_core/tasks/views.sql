@@ -111,12 +111,13 @@ SELECT l.org_id, l.task_id, d.name || '.' || j.name AS job,
  WHERE l.task_id = %(task_id)s AND l.start_token = %(start_token)s
 
 -- name: attempts_of_task
--- Every attempt that ended.
+-- The attempts that ended, a page at a time.
 SELECT a.attempt, a.outcome, a.final, a.late, a.leased_at, a.started_at, a.ended_at, a.worker_id,
        a.lease_sequence, a.error_code, a.error_message
   FROM attempts a
- WHERE a.task_id = %(task_id)s AND a.org_id = %(org_id)s
+ WHERE a.task_id = %(task_id)s AND a.org_id = %(org_id)s AND a.attempt > %(after)s
  ORDER BY a.attempt
+ LIMIT %(limit)s
 
 -- name: inputs_of_task
 -- What the task read, at each start.
@@ -134,7 +135,8 @@ SELECT o.attempt, o.output_index, o.scope, o.dataset_version, o.location, o.row_
 
 -- name: events_of_task
 -- What the task announced, the newest first.
-SELECT e.event_id, e.dataset_version, e.scope, e.revision, e.accepted_at
+SELECT e.event_id, e.dataset_version, e.scope, e.range_start, e.range_end, e.revision,
+       e.accepted_at
   FROM events e
  WHERE e.producer_task_id = %(task_id)s AND e.org_id = %(org_id)s
  ORDER BY e.event_id DESC

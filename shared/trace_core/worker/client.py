@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import random
-import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from trace_core.kernel import errors
 from trace_core.kernel.backoff import delay
 from trace_core.kernel.errors import Conflict, NotFound, Rejected, TraceError, Unavailable
+from trace_core.worker.connections import HttpConnections
 
 _BACKOFF_BASE = timedelta(milliseconds=100)
 _BACKOFF_CAP = timedelta(seconds=10)
 _CALL_PATIENCE = 15.0
-_STALE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 
 
 class HttpClient:
@@ -31,16 +29,8 @@ class HttpClient:
     """
 
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 10.0) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Rejected(f"not an http address: {url}")
-        self._https = parts.scheme == "https"
-        self._host, self._port = parts.hostname, parts.port
-        self._prefix = parts.path.rstrip("/")
+        self._connections = HttpConnections(url, timeout=timeout)
         self._token = token
-        self._timeout = timeout
-        self._lock = threading.Lock()
-        self._idle: list[http.client.HTTPConnection] = []
 
     def post(
         self,
@@ -77,52 +67,13 @@ class HttpClient:
                 attempt += 1
 
     def close(self) -> None:
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        self._connections.close()
 
     def _once(
         self, method: str, path: str, data: bytes, headers: Mapping[str, str]
     ) -> dict[str, Any]:
-        connection, kept = self._take()
-        try:
-            try:
-                status, text = self._exchange(connection, method, path, data, headers)
-            except _STALE:
-                # The server may have closed a kept connection; a new one tells for sure.
-                if not kept:
-                    raise
-                connection.close()
-                status, text = self._exchange(connection, method, path, data, headers)
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            raise Unavailable(f"{self._host}: {type(error).__name__}: {error}") from error
-        except BaseException:
-            connection.close()
-            raise
-        with self._lock:
-            self._idle.append(connection)
-        return _answer(status, text)
-
-    def _exchange(
-        self,
-        connection: http.client.HTTPConnection,
-        method: str,
-        path: str,
-        data: bytes,
-        headers: Mapping[str, str],
-    ) -> tuple[int, bytes]:
-        connection.request(method, self._prefix + path, data, dict(headers))
-        response = connection.getresponse()
-        return response.status, response.read()
-
-    def _take(self) -> tuple[http.client.HTTPConnection, bool]:
-        with self._lock:
-            if self._idle:
-                return self._idle.pop(), True
-        make = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
-        return make(self._host, self._port, timeout=self._timeout), False
+        reply = self._connections.send(method, path, data, headers)
+        return _answer(reply.status, reply.body)
 
 
 def _answer(status: int, text: bytes) -> dict[str, Any]:

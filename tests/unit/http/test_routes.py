@@ -31,14 +31,16 @@ def test_a_route_belongs_to_one_surface_and_admits_the_kinds_of_it_only(declared
         allowed = {Kind.TASK, Kind.START}
     elif declared.path.startswith("/v1/hooks/"):
         allowed = {Kind.SOURCE}
+    elif declared.path == "/v1/openapi.json":
+        allowed = {Kind.NOBODY}
     else:
         allowed = {Kind.USER}
     assert declared.kind in allowed
 
 
-def test_only_public_keys_are_open_and_only_the_exchange_goes_without_a_header_token() -> None:
+def test_only_keys_and_documents_are_open_and_only_the_exchange_goes_without_a_token() -> None:
     open_routes = {each.path for each in ROUTES if each.kind in (Kind.NOBODY, Kind.START)}
-    assert open_routes == {"/internal/jwks/task", "/v1/task/start"}
+    assert open_routes == {"/internal/jwks/task", "/v1/openapi.json", "/v1/task/start"}
 
 
 def test_the_task_api_offers_neither_claim_nor_fetch() -> None:

@@ -68,7 +68,7 @@ def test_lost_connections_and_outages_are_tried_again(
 def test_one_connection_serves_many_calls(platform: Platform, client: HttpClient) -> None:
     for _ in range(20):
         client.post("/internal/heartbeat", attempt().fence)
-    assert len(client._idle) == 1
+    assert len(client._connections._idle) == 1
 
 
 def test_a_kept_connection_that_the_server_closed_is_replaced_without_a_pause(

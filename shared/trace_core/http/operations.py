@@ -1,0 +1,150 @@
+"""What each route of the user API takes and answers.
+
+`routes.py` says who may call; this says what is said. The document, the client and the tests follow
+from the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel
+
+from trace_core.http import identity_answers as people
+from trace_core.http import identity_calls, user_calls
+from trace_core.http import work_answers as work
+from trace_core.http.pages import PageQuery
+from trace_core.http.routes import ROUTES, Route, Surface
+from trace_core.identity.members import AlreadyMember, LastAdmin, RoleInUse
+from trace_core.identity.worker_token import TooManyWorkerTokens
+from trace_core.kernel.errors import AlreadyDeployed, TraceError
+from trace_core.tasks.admin import NotCancelable, NotRetryable
+
+Answers = Mapping[int, type[BaseModel]]
+
+
+@dataclass(frozen=True)
+class Operation:
+    name: str
+    """Of the operation in the document, and of the client's method."""
+    tag: str
+    answers: Answers = field(default_factory=dict)
+    query: type[BaseModel] | None = None
+    body: type[BaseModel] | None = None
+    conflicts: tuple[type[TraceError], ...] = ()
+
+
+def _listed(name: str, tag: str, page: type[BaseModel], query: type[BaseModel]) -> Operation:
+    return Operation(name, tag, {200: page}, query=query)
+
+
+_JOB = "/v1/dags/<dag>/jobs/<job>"
+DAGS, TASKS, OPERATIONS_TAG, PEOPLE = "DAGs", "Tasks and events", "Operations", "Members and roles"
+SECRETS, HOOKS, DOCUMENT = "Secrets and tokens", "Webhooks", "This document"
+TAGS = (DAGS, TASKS, OPERATIONS_TAG, PEOPLE, SECRETS, HOOKS, DOCUMENT)
+
+OPERATIONS: Mapping[str, Operation] = {
+    "GET /v1/openapi.json": Operation("openapi", DOCUMENT),
+    "GET /v1/me": Operation("me", PEOPLE, {200: people.Me}),
+    "GET /v1/status": Operation("status", OPERATIONS_TAG, {200: work.Status}),
+    "GET /v1/dags": _listed("dags", DAGS, work.DagPage, PageQuery),
+    "POST /v1/dags": Operation(
+        "deploy", DAGS, {201: work.Deployed, 200: work.Deployed},
+        body=user_calls.DeployRequest, conflicts=(AlreadyDeployed,),
+    ),
+    "GET /v1/dags/<dag>": Operation("dag", DAGS, {200: work.DagDetail}),
+    "GET /v1/dags/<dag>/versions": _listed(
+        "dag_versions", DAGS, work.DagVersionPage, PageQuery
+    ),
+    "GET /v1/dags/<dag>/versions/<number>": Operation(
+        "dag_version", DAGS, {200: work.DagVersionDetail}
+    ),
+    "POST /v1/dags/<dag>/pause": Operation("pause_dag", DAGS, {200: work.DagState}),
+    "POST /v1/dags/<dag>/resume": Operation("resume_dag", DAGS, {200: work.DagState}),
+    "PUT /v1/dags/<dag>/deploy-roles": Operation(
+        "set_deploy_roles", DAGS, {200: work.DagRoles}, body=identity_calls.DeployRoles
+    ),
+    f"POST {_JOB}/trigger": Operation(
+        "trigger", DAGS, {202: work.Asked}, body=user_calls.TriggerRequest
+    ),
+    f"GET {_JOB}/hook": Operation("hook", HOOKS, {200: people.Hook}),
+    f"POST {_JOB}/hook/secret": Operation("rotate_hook_secret", HOOKS, {201: people.HookSecret}),
+    "POST /v1/hooks/<source_id>": Operation(
+        "call_hook", HOOKS, {202: work.Received, 200: work.Received}, body=identity_calls.HookBody
+    ),
+    "GET /v1/tasks": _listed("tasks", TASKS, work.TaskPage, user_calls.TasksQuery),
+    "GET /v1/tasks/<task_id>": Operation("task", TASKS, {200: work.TaskDetail}),
+    "GET /v1/tasks/<task_id>/attempts": _listed("attempts", TASKS, work.AttemptPage, PageQuery),
+    "GET /v1/tasks/<task_id>/logs": Operation("logs", TASKS, {200: work.Logs}),
+    "POST /v1/tasks/<task_id>/cancel": Operation(
+        "cancel_task", TASKS, {200: work.TaskState}, conflicts=(NotCancelable,)
+    ),
+    "POST /v1/tasks/<task_id>/retry": Operation(
+        "retry_task", TASKS, {200: work.TaskState}, conflicts=(NotRetryable,)
+    ),
+    "GET /v1/events": _listed("events", TASKS, work.EventPage, user_calls.EventsQuery),
+    "GET /v1/outbox": _listed("outbox", OPERATIONS_TAG, work.OutboxPage, user_calls.OutboxQuery),
+    "POST /v1/outbox/reset": Operation(
+        "reset_outbox", OPERATIONS_TAG, {200: work.OutboxDone}, body=user_calls.OutboxReset
+    ),
+    "GET /v1/queues": Operation("queues", OPERATIONS_TAG, {200: work.Queues}),
+    "POST /v1/queues/<runtime>/redrive": Operation(
+        "redrive", OPERATIONS_TAG, {200: work.Redriven}, body=user_calls.RedriveRequest
+    ),
+    "GET /v1/quotas": Operation("quotas", OPERATIONS_TAG, {200: work.Counters}),
+    "POST /v1/quotas": Operation(
+        "set_quota", OPERATIONS_TAG, {200: work.Quota}, body=user_calls.QuotaRequest
+    ),
+    "POST /v1/quotas/clear": Operation("clear_quota", OPERATIONS_TAG, {200: work.QuotaCleared}),
+    "GET /v1/members": _listed("members", PEOPLE, people.MemberPage, PageQuery),
+    "POST /v1/members": Operation(
+        "add_member", PEOPLE, {201: people.MemberAdded},
+        body=identity_calls.MemberRequest, conflicts=(AlreadyMember,),
+    ),
+    "PUT /v1/members/<user_id>": Operation(
+        "set_member_role", PEOPLE, {200: people.MemberState},
+        body=identity_calls.MemberRole, conflicts=(LastAdmin,),
+    ),
+    "DELETE /v1/members/<user_id>": Operation(
+        "remove_member", PEOPLE, {200: people.MemberRemoved}, conflicts=(LastAdmin,)
+    ),
+    "GET /v1/roles": _listed("roles", PEOPLE, people.RolePage, PageQuery),
+    "POST /v1/roles": Operation(
+        "add_role", PEOPLE, {201: people.RoleAdded, 200: people.RoleAdded},
+        body=identity_calls.RoleRequest,
+    ),
+    "DELETE /v1/roles/<role>": Operation(
+        "remove_role", PEOPLE, {200: people.RoleRemoved}, conflicts=(RoleInUse,)
+    ),
+    "PUT /v1/roles/<role>/members/<user_id>": Operation(
+        "grant_role", PEOPLE, {200: people.RoleGrant}
+    ),
+    "DELETE /v1/roles/<role>/members/<user_id>": Operation(
+        "revoke_role", PEOPLE, {200: people.RoleGrant}
+    ),
+    "GET /v1/audit": _listed("audit", PEOPLE, people.AuditPage, identity_calls.AuditQuery),
+    "GET /v1/secrets": _listed("secrets", SECRETS, people.SecretPage, PageQuery),
+    "PUT /v1/secrets/<name>": Operation(
+        "set_secret", SECRETS, {201: people.SecretWritten, 200: people.SecretWritten},
+        body=identity_calls.SecretRequest,
+    ),
+    "DELETE /v1/secrets/<name>": Operation("remove_secret", SECRETS, {200: people.SecretRemoved}),
+    "GET /v1/worker-tokens": _listed("worker_tokens", SECRETS, people.WorkerTokenPage, PageQuery),
+    "POST /v1/worker-tokens": Operation(
+        "create_worker_token", SECRETS, {201: people.WorkerTokenMade},
+        body=identity_calls.WorkerTokenRequest, conflicts=(TooManyWorkerTokens,),
+    ),
+    "DELETE /v1/worker-tokens/<token_id>": Operation(
+        "revoke_worker_token", SECRETS, {200: people.WorkerTokenRevoked}
+    ),
+}  # fmt: skip
+
+
+def user_routes() -> tuple[tuple[Route, Operation], ...]:
+    """The routes of the user API in their order, each with what is said on it."""
+    return tuple(
+        (each, OPERATIONS[f"{each.method} {each.path}"])
+        for each in ROUTES
+        if each.surface is Surface.USER
+    )
