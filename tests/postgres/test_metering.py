@@ -308,7 +308,7 @@ def test_the_reaper_counts_what_a_crash_left_unknown_to_a_new_quota(world: World
 
 def _set_quota(world: World, at_once: int) -> None:
     world.quotas.set_quota(
-        world.org, max_running=at_once, reserved_for_live=0, max_starts_hourly=None
+        world.org, SYSTEM, max_running=at_once, reserved_for_live=0, max_starts_hourly=None
     )
 
 
