@@ -43,7 +43,7 @@ class ControlPlaneStack(Stack):
         self._environment = environment
         self._network = network
         self._layers = Layers(self, "Layers", environment=environment)
-        self._addresses = addresses
+        self._addresses = replace(addresses, issuer=self._issuer(addresses.issuer))
         self.functions: dict[str, PythonFunction] = {}
 
         self._add("migrate")
@@ -167,6 +167,14 @@ class ControlPlaneStack(Stack):
         )
         parts = [emulator.value_as_string, "/_aws/execute-api/", api.api.rest_api_id, f"/{STAGE}"]
         return Fn.join("", parts)
+
+    def _issuer(self, known: str) -> str:
+        if not self._environment.built_for_this_machine:
+            return known
+        # The development issuer listens beside the emulator, wherever there was a free port.
+        return CfnParameter(
+            self, "Issuer", default=known, description="Where the issuer of users listens"
+        ).value_as_string
 
     def _gateway_may_log(self) -> apigateway.CfnAccount:
         role = iam.Role(
