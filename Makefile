@@ -4,7 +4,7 @@ SHELL := bash
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 RUN := $(UV) run --frozen
 
-.PHONY: help demo test check bench simulate synth cdk reference localstack localstack-stop localstack-status format clean
+.PHONY: help demo test check bench simulate synth cdk reference localstack localstack-stop localstack-status localstack-smoke format clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -56,6 +56,9 @@ localstack-stop: .venv/.synced ## Stop it
 
 localstack-status: .venv/.synced ## Does it run, and where?
 	@$(RUN) python -m infra.localstack status
+
+localstack-smoke: .venv/.synced ## Deploy to an emulator of its own, run the demo there, compare it with lite, destroy
+	@$(RUN) python -m infra.smoke
 
 format: .venv/.synced ## Format the code
 	$(RUN) ruff format .

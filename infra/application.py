@@ -80,6 +80,7 @@ def add_stacks(app: cdk.App, environment: Environment) -> Mapping[str, cdk.Stack
         bucket_arn=storage.bucket.bucket_arn,
         signing_key_arn=storage.signing_key.key_arn,
         worker_token_arns=[secret.secret_arn for secret in storage.worker_tokens],
+        issuer=environment.identity.issuer,
     )
     control_plane = ControlPlaneStack(
         app,

@@ -226,7 +226,7 @@ ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType(
                 identity=IdentityProvider(issuer="http://127.0.0.1:7073", audience="trace"),
                 database=ExternalDatabase(secret_name="trace-local/state"),  # noqa: S106
                 concurrency=_concurrency(),
-                operator_modules=("dags.demo_operators",),
+                operator_modules=("dags.demo_operators", "dags.smoke_operators"),
                 operator_package="dags",
                 built_for_this_machine=True,
                 architecture=_host(),

@@ -18,9 +18,12 @@ class Need(StrEnum):
     WRITE_LOGS = "write_logs"
     SEND_WAKE_UPS = "send_wake_ups"
     HEAR_WAKE_UPS = "hear_wake_ups"
+    TEND_QUEUES = "tend_queues"
     INVOKE_RUNNER = "invoke_runner"
     WORKER_TOKENS = "worker_tokens"
     USER_SECRETS = "user_secrets"
+    WRITE_USER_SECRETS = "write_user_secrets"
+    WEBHOOK_SECRETS = "webhook_secrets"
     INTERNAL_API = "internal_api"
     TASK_API = "task_api"
     OPERATORS = "operators"
@@ -65,7 +68,8 @@ FUNCTIONS = (
     Function(
         "migrate",
         Place.CONTROL,
-        frozenset({Need.STATE, Need.WORKER_TOKENS}),
+        # The first administrator of an org is a subject of the identity provider.
+        frozenset({Need.STATE, Need.WORKER_TOKENS, Need.IDENTITY}),
         timeout_seconds=LONGEST_TIMEOUT,
     ),
     Function(
@@ -74,7 +78,8 @@ FUNCTIONS = (
         frozenset(
             {
                 *(Need.STATE, Need.WAKE_RELAY, Need.WAKE_DISPATCHER),
-                *(Need.READ_LOGS, Need.OPERATORS, Need.IDENTITY),
+                *(Need.READ_LOGS, Need.OPERATORS, Need.IDENTITY, Need.TEND_QUEUES),
+                *(Need.WRITE_USER_SECRETS, Need.WEBHOOK_SECRETS),
             }
         ),
         timeout_seconds=API_TIMEOUT,
@@ -92,7 +97,7 @@ FUNCTIONS = (
         frozenset(
             {
                 *(Need.STATE, Need.WAKE_RELAY, Need.SIGN_TOKENS, Need.VERIFY_TOKENS),
-                Need.CREDENTIALS,
+                *(Need.CREDENTIALS, Need.WRITE_LOGS),
             }
         ),
         timeout_seconds=API_TIMEOUT,

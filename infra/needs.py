@@ -13,6 +13,7 @@ from typing import assert_never
 from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_iam as iam
 
+from infra.constructs.queue_with_dlq import DEAD_SUFFIX
 from infra.environments import Environment
 from infra.functions import Function, Need
 
@@ -31,6 +32,7 @@ class Addresses:
     bucket_arn: str
     signing_key_arn: str
     worker_token_arns: Sequence[str]
+    issuer: str
     operator_role_arn: str = ""
     internal_url: str = ""
     task_url: str = ""
@@ -38,7 +40,10 @@ class Addresses:
 
 def variables(function: Function, addresses: Addresses) -> dict[str, str]:
     """The environment of one function: every name is a field of `Settings`."""
-    found = {"TRACE_PROFILE": "aws", "TRACE_HOME": "/tmp/trace"}  # noqa: S108  # all that Lambda has
+    # Lambda lets functions write there and nowhere else. An emulator's functions share the folder
+    # with whoever uses the machine, and have a home of their own.
+    home = "~" if addresses.environment.built_for_this_machine else "/tmp/trace"  # noqa: S108
+    found = {"TRACE_PROFILE": "aws", "TRACE_HOME": home}
     for need in sorted(function.needs):
         found.update(_variables(need, addresses))
     return found
@@ -68,14 +73,16 @@ def _variables(need: Need, to: Addresses) -> Mapping[str, str]:
             return {"TRACE_SIGNING_KEY": to.signing_key_arn}
         case Need.READ_LOGS | Need.WRITE_LOGS:
             return {"TRACE_BUCKET": to.bucket_name}
-        case Need.SEND_WAKE_UPS | Need.HEAR_WAKE_UPS:
+        case Need.SEND_WAKE_UPS | Need.HEAR_WAKE_UPS | Need.TEND_QUEUES:
             return {"TRACE_QUEUE_PREFIX": f"{environment.prefix}-"}
         case Need.INVOKE_RUNNER:
             return {
                 "TRACE_RUNNER_FUNCTION": environment.function_name("operator_runner"),
                 "TRACE_RUNNER_CONCURRENCY": str(environment.concurrency["operator_runner"]),
             }
-        case Need.WORKER_TOKENS | Need.USER_SECRETS:
+        case (
+            Need.WORKER_TOKENS | Need.USER_SECRETS | Need.WRITE_USER_SECRETS | Need.WEBHOOK_SECRETS
+        ):
             return {"TRACE_SECRET_PREFIX": environment.prefix}
         case Need.INTERNAL_API:
             return {"TRACE_INTERNAL_URL": to.internal_url}
@@ -93,7 +100,7 @@ def _variables(need: Need, to: Addresses) -> Mapping[str, str]:
             }
         case Need.IDENTITY:
             return {
-                "TRACE_OIDC_ISSUER": environment.identity.issuer,
+                "TRACE_OIDC_ISSUER": to.issuer,
                 "TRACE_OIDC_AUDIENCE": environment.identity.audience,
             }
     assert_never(need)
@@ -130,16 +137,39 @@ def _statements(need: Need, to: Addresses, stack: Stack) -> list[iam.PolicyState
         case Need.HEAR_WAKE_UPS:
             actions = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]
             return [_allow(actions, _queues(stack, environment))]
+        case Need.TEND_QUEUES:
+            return [
+                _allow(
+                    ["sqs:GetQueueUrl", "sqs:GetQueueAttributes", "sqs:SendMessage"],
+                    _queues(stack, environment),
+                ),
+                _allow(
+                    [
+                        *("sqs:GetQueueUrl", "sqs:GetQueueAttributes"),
+                        *("sqs:ReceiveMessage", "sqs:DeleteMessage"),
+                    ],
+                    _queues(stack, environment, DEAD_SUFFIX),
+                ),
+            ]
         case Need.WORKER_TOKENS:
             return [_allow(["secretsmanager:GetSecretValue"], to.worker_token_arns)]
         case Need.USER_SECRETS:
-            own = stack.format_arn(
-                service="secretsmanager",
-                resource="secret",
-                resource_name=f"{environment.prefix}/user/*",
-                arn_format=ArnFormat.COLON_RESOURCE_NAME,
-            )
-            return [_allow(["secretsmanager:GetSecretValue"], [own])]
+            users = _secrets(stack, environment, "user/*")
+            return [_allow(["secretsmanager:GetSecretValue"], [users])]
+        case Need.WRITE_USER_SECRETS:
+            # Never to be read: what a member wrote leaves the store only towards a worker.
+            writing = [f"secretsmanager:{each}Secret" for each in ("Create", "Delete")]
+            return [
+                _allow(
+                    [*writing, "secretsmanager:PutSecretValue"],
+                    [_secrets(stack, environment, "user/*")],
+                ),
+                _allow(["secretsmanager:ListSecrets"], ["*"]),
+            ]
+        case Need.WEBHOOK_SECRETS:
+            actions = [f"secretsmanager:{each}SecretValue" for each in ("Get", "Put")]
+            webhooks = _secrets(stack, environment, "platform/*/webhook_*")
+            return [_allow([*actions, "secretsmanager:CreateSecret"], [webhooks])]
         case Need.CREDENTIALS:
             return [_allow(["sts:AssumeRole"], [to.operator_role_arn])]
         case Need.INTERNAL_API | Need.TASK_API | Need.OPERATORS | Need.CHILDREN | Need.IDENTITY:
@@ -162,8 +192,17 @@ def _function(stack: Stack, environment: Environment, name: str) -> str:
     )
 
 
-def _queues(stack: Stack, environment: Environment) -> list[str]:
+def _secrets(stack: Stack, environment: Environment, pattern: str) -> str:
+    return stack.format_arn(
+        service="secretsmanager",
+        resource="secret",
+        resource_name=f"{environment.prefix}/{pattern}",
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )
+
+
+def _queues(stack: Stack, environment: Environment, suffix: str = "") -> list[str]:
     return [
-        stack.format_arn(service="sqs", resource=environment.queue_name(org))
+        stack.format_arn(service="sqs", resource=environment.queue_name(org) + suffix)
         for org in environment.orgs
     ]

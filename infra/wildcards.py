@@ -38,6 +38,17 @@ REASONS = {
         "Secrets that members write, and that worker pools hand to tasks by name. Those of the "
         "platform stand under another prefix."
     ),
+    "secretsmanager:CreateSecret secretsmanager:DeleteSecret secretsmanager:PutSecretValue on "
+    f"{_SECRETS}/user/*": "Secrets that members write, under names of their own.",
+    "secretsmanager:ListSecrets on *": (
+        "Secrets Manager knows no narrower resource. It answers names, never values; the function "
+        "shows those of the caller's org."
+    ),
+    "secretsmanager:CreateSecret secretsmanager:GetSecretValue secretsmanager:PutSecretValue on "
+    f"{_SECRETS}/platform/*/webhook_*": (
+        "Each rotation of a webhook's secret makes one with an id of its own. Worker tokens have "
+        "another name."
+    ),
     f"secretsmanager:GetSecretValue on {_SECRETS}/state-??????": (
         "The secret of a database that is not ours is known by name; Secrets Manager adds six "
         "characters to it. Only in `local`."

@@ -43,8 +43,12 @@ class ControlPlaneStack(Stack):
         self._environment = environment
         self._network = network
         self._layers = Layers(self, "Layers", environment=environment)
-        # By name: the role trusts the function that is told its name.
-        self._addresses = replace(addresses, operator_role_arn=self._operator_role_arn())
+        self._addresses = replace(
+            addresses,
+            issuer=self._issuer(addresses.issuer),
+            # By name: the role trusts the function that is told its name.
+            operator_role_arn=self._operator_role_arn(),
+        )
         self.functions: dict[str, PythonFunction] = {}
 
         self._add("migrate")
@@ -198,6 +202,14 @@ class ControlPlaneStack(Stack):
         )
         parts = [emulator.value_as_string, "/_aws/execute-api/", api.api.rest_api_id, f"/{STAGE}"]
         return Fn.join("", parts)
+
+    def _issuer(self, known: str) -> str:
+        if not self._environment.built_for_this_machine:
+            return known
+        # The development issuer listens beside the emulator, wherever there was a free port.
+        return CfnParameter(
+            self, "Issuer", default=known, description="Where the issuer of users listens"
+        ).value_as_string
 
     def _gateway_may_log(self) -> apigateway.CfnAccount:
         role = iam.Role(

@@ -18,9 +18,12 @@ EXPECTED = {
     "write_logs": {"TRACE_BUCKET"},
     "send_wake_ups": {"TRACE_QUEUE_PREFIX"},
     "hear_wake_ups": {"TRACE_QUEUE_PREFIX"},
+    "tend_queues": {"TRACE_QUEUE_PREFIX"},
     "invoke_runner": {"TRACE_RUNNER_FUNCTION", "TRACE_RUNNER_CONCURRENCY"},
     "worker_tokens": {"TRACE_SECRET_PREFIX"},
     "user_secrets": {"TRACE_SECRET_PREFIX"},
+    "write_user_secrets": {"TRACE_SECRET_PREFIX"},
+    "webhook_secrets": {"TRACE_SECRET_PREFIX"},
     "internal_api": {"TRACE_INTERNAL_URL"},
     "task_api": {"TRACE_TASK_API_URL"},
     "operators": {"TRACE_OPERATOR_MODULES"},
@@ -69,7 +72,8 @@ def test_settings_accept_the_values(templates: Templates, environment: str) -> N
 
 
 def _deployed(key: str) -> str:
-    return "https://abc.example.com/trace" if key.endswith("_URL") else "arn:aws:x:y:z"
+    address = key.endswith(("_URL", "_ISSUER"))
+    return "https://abc.example.com/trace" if address else "arn:aws:x:y:z"
 
 
 @pytest.mark.parametrize("environment", EVERYWHERE)

@@ -24,13 +24,16 @@ USES = {
     "user_api": {
         *("read the state secret", "invoke outbox_relay", "invoke dispatcher"),
         *("list logs", "read logs"),
+        *("find queues", "look at queues", "send to queues"),
+        *("find dead letters", "look at dead letters", "take dead letters"),
+        *("write user secrets", "list secrets", "make and read webhook secrets"),
     },
     "internal_api": {
         *("read the state secret", "invoke outbox_relay", "sign tokens", "read public keys"),
     },
     "task_api": {
         *("read the state secret", "invoke outbox_relay", "sign tokens", "read public keys"),
-        "assume the operator role",
+        *("assume the operator role", "write logs"),
     },
     "dispatcher": {
         *("read the state secret", "invoke outbox_relay", "sign tokens", "read public keys"),
@@ -57,6 +60,8 @@ def _meaning(environment: str, function: str) -> dict[str, set[tuple[str, str]]]
     def arn(service: str, rest: str) -> str:
         return ARN.format(service=service, region=region) + rest
 
+    webhooks = arn("secretsmanager", f"secret:trace-{environment}/platform/*/webhook_*")
+    users = arn("secretsmanager", f"secret:trace-{environment}/user/*")
     queues = [arn("sqs", data.queue_name(org)) for org in data.orgs]
     tokens = [f"<WorkerToken{org.org_id.hex}>" for org in data.orgs]
     state = "<StateSecretAttachment>"
@@ -79,11 +84,15 @@ def _meaning(environment: str, function: str) -> dict[str, set[tuple[str, str]]]
             )
         },
         "read worker tokens": {("secretsmanager:GetSecretValue", token) for token in tokens},
-        "read user secrets": {
-            (
-                "secretsmanager:GetSecretValue",
-                arn("secretsmanager", f"secret:trace-{environment}/user/*"),
-            )
+        "read user secrets": {("secretsmanager:GetSecretValue", users)},
+        "write user secrets": {
+            (f"secretsmanager:{action}", users)
+            for action in ("CreateSecret", "PutSecretValue", "DeleteSecret")
+        },
+        "list secrets": {("secretsmanager:ListSecrets", "*")},
+        "make and read webhook secrets": {
+            (f"secretsmanager:{action}", webhooks)
+            for action in ("CreateSecret", "PutSecretValue", "GetSecretValue")
         },
         **{
             f"invoke {name}": {
@@ -101,6 +110,13 @@ def _meaning(environment: str, function: str) -> dict[str, set[tuple[str, str]]]
         "receive from queues": {("sqs:ReceiveMessage", queue) for queue in queues},
         "delete from queues": {("sqs:DeleteMessage", queue) for queue in queues},
         "look at queues": {("sqs:GetQueueAttributes", queue) for queue in queues},
+        "find dead letters": {("sqs:GetQueueUrl", f"{queue}-dlq") for queue in queues},
+        "look at dead letters": {("sqs:GetQueueAttributes", f"{queue}-dlq") for queue in queues},
+        "take dead letters": {
+            (f"sqs:{action}Message", f"{queue}-dlq")
+            for action in ("Receive", "Delete")
+            for queue in queues
+        },
     }
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from infra.localstack.program import free_port
 from tests.postgres_server import fastest_folder
 from trace_core.adapters.lite.embedded_postgres import EmbeddedPostgres
 from trace_core.kernel.errors import Invalid
@@ -77,6 +78,22 @@ def test_the_default_is_durable_and_without_a_port(folder: Path) -> None:
         assert (folder / "data").stat().st_mode & 0o777 == 0o700
     with EmbeddedPostgres(folder, durable=False) as server:
         assert setting(server.database("trace_data"), "fsync") == "off"
+
+
+def test_with_a_port_it_listens_on_loopback_and_asks_for_a_password(folder: Path) -> None:
+    port = free_port()
+    with EmbeddedPostgres(folder, durable=False, port=port) as server:
+        dsn = server.database("trace_state")
+        assert setting(dsn, "listen_addresses") == "127.0.0.1"
+        for given in ({}, {"password": "guessed"}):
+            with pytest.raises(psycopg.OperationalError, match="password"):
+                psycopg.connect(
+                    host="127.0.0.1", port=port, user="postgres", dbname="trace_state", **given
+                )
+        with psycopg.connect(dsn) as connection:
+            connection.execute("ALTER ROLE postgres PASSWORD 'known'")
+        address = f"postgresql://postgres:known@127.0.0.1:{port}/trace_state"
+        assert setting(address, "port") == str(port)
 
 
 def test_a_very_long_path_with_odd_characters_works_and_leaves_no_socket_behind(

@@ -97,12 +97,13 @@ class IdentityServices(Parts):
     def _build_authenticator(self) -> Authenticator:
         return Authenticator(
             {
-                Kind.USER: user_check(self.user_tokens, self.members),
+                # Wired when such a caller comes: only the user API knows an issuer and secrets.
+                Kind.USER: lambda shown: user_check(self.user_tokens, self.members)(shown),
                 Kind.WORKER: bearer(
                     RememberedWorkers(self.worker_tokens.org_of, self.timings.worker_token_memory)
                 ),
                 Kind.TASK: bearer(self._task),
-                Kind.SOURCE: source_check(self.webhook_sources),
+                Kind.SOURCE: lambda shown: source_check(self.webhook_sources)(shown),
             }
         )
 

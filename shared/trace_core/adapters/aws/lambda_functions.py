@@ -61,18 +61,22 @@ def reference(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class LambdaWaker:
-    """`Waker`: an asynchronous invoke after the commit that left something to do."""
+    """`Waker`: an asynchronous invoke after the commit that left something to do.
+
+    A function without a name is not pushed: its schedule alone finds what there is to do.
+    """
 
     def __init__(self, client: LambdaClient, functions: Mapping[Function, str]) -> None:
         self._client = client
         self._functions = functions
 
     def wake(self, function: Function) -> None:
+        name = self._functions.get(function)
+        if name is None:
+            return
         try:
             with calling(_SERVICE):
-                self._client.invoke(
-                    FunctionName=self._functions[function], InvocationType="Event", Payload=b"{}"
-                )
+                self._client.invoke(FunctionName=name, InvocationType="Event", Payload=b"{}")
         except Exception:
             # A lost push costs latency, never work: the schedule finds what it left behind.
             logger.warning("could not wake %s", function.value, exc_info=True)

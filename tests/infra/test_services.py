@@ -1,0 +1,81 @@
+"""What a function is told is enough for every service that it calls."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.infra.templates import EVERYWHERE, Templates
+from trace_core.bootstrap import App
+from trace_core.database.state import StateDatabase
+from trace_core.settings import Settings
+
+CALLS = {
+    "migrate": ("provisioning",),
+    "user_api": (
+        *("authenticator", "user_tokens", "webhook_sources", "catalog", "waker"),
+        *("deploys", "requests", "hooks", "secret_writer", "queue", "objects"),
+        *("worker_tokens", "members", "audit", "quotas", "outbox_admin", "task_admin", "views"),
+    ),
+    "internal_api": (
+        *("authenticator", "worker_tokens", "signer", "waker", "arrivals"),
+        *("claims", "payloads", "leases", "events", "completions", "task_names"),
+    ),
+    "task_api": (
+        *("authenticator", "tokens", "signer", "waker"),
+        *("claims", "payloads", "leases", "events", "completions", "task_names"),
+    ),
+    "dispatcher": ("dispatcher", "history", "catalog", "signer", "waker"),
+    "reaper": ("reaper", "views", "waker"),
+    "outbox_relay": ("relay", "queue", "task_runtime", "waker"),
+    "operator_runner": ("task_client", "catalog"),
+    "worker": ("secrets", "objects", "queue", "worker_pool"),
+}
+
+
+@pytest.mark.parametrize("environment", EVERYWHERE)
+@pytest.mark.parametrize("name", CALLS)
+def test_every_service_of_a_function_can_be_built_from_its_variables(
+    templates: Templates,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    environment: str,
+    name: str,
+) -> None:
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(variable, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    given = {
+        key: value if isinstance(value, str) else _deployed(key)
+        for key, value in templates.functions(environment)[name]
+        .properties["Environment"]["Variables"]
+        .items()
+    }
+    settings = Settings.from_env({**given, "TRACE_HOME": str(tmp_path)})
+    state = StateDatabase("host=nowhere.invalid", size=1)
+    with closing(App(settings, state=state)) as app:
+        for service in CALLS[name]:
+            assert getattr(app, service) is not None
+
+
+def _deployed(key: str) -> str:
+    """What is known only after a deploy, in its shape."""
+    address = key.endswith(("_URL", "_ISSUER"))
+    return "https://abc.example.com/trace" if address else "arn:aws:x:y:z"
+
+
+def test_the_table_names_every_function(templates: Templates) -> None:
+    assert set(CALLS) == set(templates.functions("prod"))
+
+
+@pytest.mark.parametrize("environment", EVERYWHERE)
+def test_the_first_administrator_is_of_the_issuer_that_the_user_api_trusts(
+    templates: Templates, environment: str
+) -> None:
+    made, trusted = (
+        templates.functions(environment)[name].properties["Environment"]["Variables"]
+        for name in ("migrate", "user_api")
+    )
+    assert made["TRACE_OIDC_ISSUER"] == trusted["TRACE_OIDC_ISSUER"]
