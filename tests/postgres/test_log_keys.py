@@ -144,6 +144,7 @@ CALLS: dict[tuple[str, str], tuple[str, Callable[[Scene], tuple[int, Any]]]] = {
     ),
     ("POST", "/v1/task/complete"): (TAIL, _task("/v1/task/complete", {"status": "Completed"})),
     ("GET", "/v1/tasks/<task_id>"): (FOLLOW, _user("GET", "")),
+    ("GET", "/v1/tasks/<task_id>/attempts"): (FOLLOW, _user("GET", "/attempts")),
     ("GET", "/v1/tasks/<task_id>/logs"): (FOLLOW, _user("GET", "/logs")),
     ("POST", "/v1/tasks/<task_id>/cancel"): (FOLLOW, _user("POST", "/cancel")),
     ("POST", "/v1/tasks/<task_id>/retry"): (FOLLOW, _user("POST", "/retry")),
