@@ -42,6 +42,8 @@ class Served:
             server.start()
 
     def stop(self) -> None:
+        # What waits for arrivals has a thread that would outlive the test.
+        self.app.end_waits()
         for server in self.servers.values():
             server.stop()
         self._using.__exit__(None, None, None)

@@ -54,3 +54,22 @@ def test_a_quota_is_set_seen_and_removed(alpha: Org, beta: Org) -> None:
     assert alpha.ok("GET", "/v1/quotas") == {"counters": []}
     for wrong in ({}, {"max_running": 2, "reserved_for_live": 2}, {"max_starts_hourly": -1}):
         assert alpha.call("POST", "/v1/quotas", wrong)[0] == 422
+
+
+def test_what_operators_do_is_in_the_audit_and_what_changed_nothing_is_not(alpha: Org) -> None:
+    alpha.app.state.write("test", "UPDATE outbox SET status = 'Failed'", {})
+    alpha.ok("POST", "/v1/outbox/reset", {"target": "worker"})
+    alpha.ok("POST", "/v1/outbox/reset", {})
+    alpha.ok("POST", "/v1/queues/worker/redrive", {"limit": 7})
+    alpha.ok("POST", "/v1/quotas/clear")
+    alpha.ok("POST", "/v1/quotas", {"max_running": 3})
+    alpha.ok("POST", "/v1/quotas/clear")
+    entries = alpha.ok("GET", "/v1/audit?limit=5")["entries"]
+    assert [(each["action"], each["target"], each["detail"]) for each in entries[:4]] == [
+        ("quota.clear", "org", {}),
+        ("quota.set", "org", {"max_running": 3, "reserved_for_live": 0}),
+        ("queue.redrive", "worker", {"limit": 7}),
+        ("outbox.reset", "Failed", {"rows": 1, "sent_to": "worker"}),
+    ]
+    assert {each["actor_name"] for each in entries[:4]} == {"local:alpha"}
+    assert entries[4]["action"] == "dag.deploy", "the reset that found nothing left no row"
