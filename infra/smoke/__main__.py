@@ -26,7 +26,7 @@ from trace_core.kernel.errors import TraceError
 _PUSH_SECONDS = 45.0
 """Less than a tick: a schedule could not have done it."""
 _SCHEDULE_SECONDS = latency.TICK_SECONDS + 45.0
-"""The next tick, and as long as LocalStack takes to look into a queue that was empty."""
+"""The next tick, and what LocalStack takes to look into a queue that was empty for a while."""
 
 
 class Smoke:
