@@ -15,7 +15,7 @@ from pathlib import Path
 
 from infra.localstack.emulator import Emulator
 from infra.localstack.installation import Installation
-from infra.smoke import fallbacks, history, latency, runs, tour
+from infra.smoke import fallbacks, history, latency, log_canary, runs, tour
 from infra.smoke.cloud import Cloud
 from infra.smoke.errors import SmokeFailed
 from infra.smoke.people import issuer, member
@@ -55,6 +55,7 @@ class Smoke:
                 self.problems += tour.problems(api, cloud.session)
             lite = self._measure(cloud, latency.Probe(api, state.dsn))
             self._compare(lite, history.read(state.dsn, runs.DAG))
+            self._search_logs(cloud, [token, *tour.VALUES, *log_canary.lease_tokens(state.dsn)])
             self._destroy(cloud)
 
     def _deploy(self, cloud: Cloud, issuer_url: str) -> None:
@@ -118,6 +119,13 @@ class Smoke:
         self._report.fact(
             "attempts before the last one, not compared", f"{lite.repeated} and {aws.repeated}"
         )
+
+    def _search_logs(self, cloud: Cloud, secrets: list[str]) -> None:
+        written = log_canary.lines(cloud.session)
+        self._report.fact("log lines searched for secrets", f"{len(written)}")
+        self.problems += log_canary.problems(written, secrets)
+        if not any('"service":"dispatcher"' in line.replace(" ", "") for line in written):
+            self.problems.append("the logs have no line of the Dispatcher")
 
     def _destroy(self, cloud: Cloud) -> None:
         with self._report.step("cdk destroy"):

@@ -13,6 +13,8 @@ from trace_client import Client
 
 _ENVIRONMENT = ENVIRONMENTS["local"]
 _SECRET = "smoke_secret"  # noqa: S105  # the name of the secret, not the secret
+VALUES = ("canary-of-the-smoke-1", "canary-of-the-smoke-2")
+"""What the secret is set to, one after the other."""
 
 
 def problems(api: Client, session: boto3.Session) -> Iterator[str]:
@@ -21,7 +23,7 @@ def problems(api: Client, session: boto3.Session) -> Iterator[str]:
     if not any("measuring blocks" in each.text for each in api.logs(task.task_id).logs):
         yield "the log of a task lacks what its operator printed"
 
-    made, again = api.set_secret(_SECRET, "one"), api.set_secret(_SECRET, "two")
+    made, again = (api.set_secret(_SECRET, value) for value in VALUES)
     names = [each.name for each in api.secrets().secrets]
     api.remove_secret(_SECRET)
     after = api.secrets().secrets

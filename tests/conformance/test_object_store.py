@@ -223,3 +223,24 @@ def test_unusual_keys_are_kept_as_they_are(objects: ObjectStoreHarness, key: str
     assert objects.store.read(key) == b"1"
     assert keys(objects.store, "") == [key]
     assert objects.fetch(objects.store.read_url(key, timedelta(minutes=5))) == b"1"
+
+
+def test_an_object_of_many_megabytes_is_written_whole_and_under_the_same_conditions(
+    objects: ObjectStoreHarness,
+) -> None:
+    """Large enough to go in parts, where a store has them."""
+    data = bytes(range(256)) * (66 * 1024)
+    made = objects.store.create("large/a.bin", data)
+    assert made.size == len(data) > 16 * 1024 * 1024
+    assert objects.another().read("large/a.bin") == data
+    assert objects.store.read_range("large/a.bin", len(data) - 3, 10) == data[-3:]
+    assert objects.store.head("large/a.bin") == made
+    with pytest.raises(Conflict):
+        objects.store.create("large/a.bin", data + b"x")
+    with pytest.raises(Conflict):
+        objects.store.replace("large/a.bin", data + b"x", etag="another")
+    assert objects.store.read("large/a.bin") == data
+    replaced = objects.store.replace("large/a.bin", data + b"x", etag=made.etag)
+    assert replaced.etag != made.etag
+    assert objects.store.read("large/a.bin") == data + b"x"
+    assert [info.key for info in objects.store.list("large/")] == ["large/a.bin"]
