@@ -103,6 +103,7 @@ def org(
     org = Org("alpha", tmp_path, state, manual_clock, ids)
     org.deploy()
     yield org
+    org.app.close()
     state.close()
 
 

@@ -60,10 +60,11 @@ def org(
     manual_clock: ManualClock,
     ids: Ids,
     log: io.StringIO,
-) -> Org:
+) -> Iterator[Org]:
     org = Org("alpha", tmp_path, state_database, manual_clock, ids)
     org.deploy()
-    return org
+    yield org
+    org.app.close()
 
 
 class Scene:
