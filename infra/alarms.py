@@ -71,7 +71,6 @@ ALARMS = (
         Alarm(f"Requests5xx-{api}", "api_errors", "Requests5xx", api, 0, 5, Statistic.SUM)
         for api in ("user_api", "internal_api", "task_api")
     ),
-    Alarm("RequestsLimited", "api_errors", "RequestsLimited", "user_api", 0, 10, Statistic.MINIMUM),
     *(
         Alarm(f"Latency-{api}", "api_errors", "Latency", api, 1000, 15, Statistic.P99)
         for api in ("user_api", "internal_api", "task_api")

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from tests.conformance.aws_adapters import queue_with_dead_letters
 from tests.fault_proxy import FaultProxy
 from tests.localstack_server import LocalStack
-from tests.postgres.lite_app import CHAIN, OPERATORS
+from tests.postgres.lite_app import CHAIN, OPERATORS, UNLIMITED
 from tests.postgres.test_lite import call, completed, wait_for
 from trace_cli.platform import Choices, Platform
 from trace_core import telemetry
@@ -59,6 +59,7 @@ def drill(localstack: LocalStack, state_dsn: str, tmp_path: Path) -> Iterator[Dr
         internal_port=0,
         task_port=0,
         issuer_port=0,
+        **UNLIMITED,
     )
     app = App(settings)
     name = wake_queue(Runtime.WORKER, app.own_org)
