@@ -19,7 +19,8 @@ _SERVICE = "Lambda"
 _PAYLOAD_MAX = QUEUE_MESSAGE_MAX
 """What an asynchronous invoke takes for certain; emulators take more."""
 _ROOM = 20
-"""Lambda queues invokes itself; this only bounds how many are reserved ahead of their runs."""
+"""Taken at once. It does not shrink while runs are under way: Lambda queues what it cannot start,
+and what waits there longer than a reservation lapses and is sent again."""
 
 
 class LambdaRuntime:
