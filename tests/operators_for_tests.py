@@ -15,9 +15,9 @@ from pydantic import Field
 
 from trace_core.dag.catalog import OperatorSpec
 from trace_core.dag.model import Activation, Runtime, SourceKind
+from trace_core.kernel.scopes import Scope
 from trace_core.operators.api import Emit, OperatorFailed, Result, TaskContext
 from trace_core.operators.configs import OperatorConfig
-from trace_core.tasks.model import Scope
 
 
 class NoConfig(OperatorConfig):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trace_core.kernel.scopes import Scope
 from trace_core.tasks.api import Completion, EventIn, OutputIn, StateEntry
 from trace_core.tasks.claim import Claimed
-from trace_core.tasks.model import Scope
 
 if TYPE_CHECKING:
     from tests.simulation.runs import Run

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from tests.simulation.database import JobFacts
-from trace_core.tasks.model import Scope
+from trace_core.kernel.scopes import Scope
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

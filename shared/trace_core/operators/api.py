@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from trace_core.kernel.errors import Invalid
 from trace_core.kernel.ids import OrgId, TaskId
-from trace_core.tasks.model import Scope
+from trace_core.kernel.scopes import Scope
 
 
 class OperatorFailed(Exception):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from trace_core.kernel.scopes import Scope
 from trace_core.operators.api import Emit, Event, OperatorFailed, Reduction
 from trace_core.operators.configs import RangeAggregatorConfig
-from trace_core.tasks.model import Scope
 
 HEAD = "head"
 RANGES_PER_EVENT_MAX = 10_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from trace_core.kernel.errors import Invalid
+from trace_core.kernel.scopes import Scope
 from trace_core.operators.api import Emit, Result, TaskContext
 from trace_core.operators.configs import INT64_MAX, RangeRequestConfig
-from trace_core.tasks.model import Scope
 
 REQUESTS_PER_SLICE = 1000
 """What one completion may carry; the rest stays open for the next slice."""

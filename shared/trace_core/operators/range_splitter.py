@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trace_core.kernel.scopes import Scope
 from trace_core.operators.api import Emit, OperatorFailed, Result, TaskContext
 from trace_core.operators.configs import RangeSplitterConfig
-from trace_core.tasks.model import Scope
 
 CHUNKS_MAX = 100_000
 

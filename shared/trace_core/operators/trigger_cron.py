@@ -7,9 +7,9 @@ from itertools import islice, takewhile
 
 from cronsim import CronSim
 
+from trace_core.kernel.scopes import Scope
 from trace_core.operators.api import Emit, OperatorFailed, Result, TaskContext
 from trace_core.operators.configs import TriggerCronConfig
-from trace_core.tasks.model import Scope
 
 LAST_TICK = "last_tick"
 

@@ -9,7 +9,8 @@ from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, model_validator
 
 from trace_core.dag.model import Runtime
 from trace_core.kernel import limits
-from trace_core.tasks.model import PARTITION_KEY, RANGE_KEY, Fence, Scope
+from trace_core.kernel.scopes import PARTITION_KEY, RANGE_KEY, Scope
+from trace_core.tasks.model import Fence
 
 BIGINT = 2**63 - 1
 Bigint = Annotated[int, Field(ge=0, le=BIGINT, strict=True)]

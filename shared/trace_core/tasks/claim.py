@@ -25,10 +25,11 @@ from trace_core.kernel.ids import (
     TaskId,
     uuid_of,
 )
+from trace_core.kernel.scopes import Scope
 from trace_core.ports.clock import Clock
 from trace_core.tasks.api import StartRequest
 from trace_core.tasks.metering import Capacity, allowance
-from trace_core.tasks.model import Fence, NotClaimed, Priority, Scope
+from trace_core.tasks.model import Fence, NotClaimed, Priority
 from trace_core.tasks.statements import SQL
 
 _BOTH = [Priority.LIVE.value, Priority.BACKFILL.value]

@@ -17,8 +17,8 @@ from uuid import UUID
 from trace_core.database.sql import Statements
 from trace_core.database.state import Row, StateDatabase
 from trace_core.kernel.ids import OrgId, first_uuid7
+from trace_core.kernel.scopes import Scope
 from trace_core.ports.clock import Clock
-from trace_core.tasks.model import Scope
 
 SQL = Statements("trace_core.tasks", "event_views.sql")
 _LAST_ID = UUID(int=2**128 - 1)

@@ -10,8 +10,8 @@ from uuid import UUID
 from trace_core.database.state import Row, StateDatabase
 from trace_core.kernel.errors import NotFound
 from trace_core.kernel.ids import OrgId, TaskId, first_uuid7
+from trace_core.kernel.scopes import Scope
 from trace_core.ports.clock import Clock
-from trace_core.tasks.model import Scope
 from trace_core.tasks.statements import SQL
 
 _LAST_ID = UUID(int=2**128 - 1)

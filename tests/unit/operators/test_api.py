@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.operators.payloads import make_payload
 from trace_core.kernel.errors import Invalid
+from trace_core.kernel.scopes import Scope
 from trace_core.operators.api import (
     Emit,
     OperatorFailed,
@@ -17,7 +18,6 @@ from trace_core.operators.api import (
 )
 from trace_core.operators.catalog import builtin_catalog
 from trace_core.operators.configs import RangeRequestConfig
-from trace_core.tasks.model import Scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

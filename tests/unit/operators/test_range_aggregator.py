@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trace_core.kernel.scopes import Scope
 from trace_core.operators.api import Emit, Event, OperatorFailed
 from trace_core.operators.configs import RangeAggregatorConfig
 from trace_core.operators.range_aggregator import RangeAggregator, merge
 from trace_core.operators.range_splitter import split
-from trace_core.tasks.model import Scope
 
 
 def config(range_size: int = 10, finality_depth: int = 0) -> RangeAggregatorConfig:

@@ -8,10 +8,10 @@ import pytest
 
 from tests.unit.operators.payloads import make_payload
 from trace_core.kernel.errors import Invalid
+from trace_core.kernel.scopes import Scope
 from trace_core.operators.api import Emit, Result, task_context
 from trace_core.operators.configs import RangeRequestConfig
 from trace_core.operators.range_request import RangeRequest, requested_range
-from trace_core.tasks.model import Scope
 
 
 def run(*requests: Any) -> Result:

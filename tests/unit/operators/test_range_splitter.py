@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.operators.payloads import make_payload
+from trace_core.kernel.scopes import Scope
 from trace_core.operators.api import Emit, OperatorFailed, Result, task_context
 from trace_core.operators.configs import RangeSplitterConfig
 from trace_core.operators.range_splitter import RangeSplitter, split
-from trace_core.tasks.model import Scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

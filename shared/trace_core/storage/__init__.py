@@ -1,0 +1,1 @@
+"""Rows and objects of dataset versions: written under a fence, read at a pin."""
