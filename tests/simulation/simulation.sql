@@ -20,6 +20,7 @@ BEGIN
     DELETE FROM task_inputs_202601;
     DELETE FROM task_outputs_202601;
     DELETE FROM events_202601;
+    UPDATE version_counters SET last_number = 0, readable = 0, max_end = NULL WHERE last_number <> 0;
     DELETE FROM operator_state;
     DELETE FROM triggers;
     DELETE FROM yields;
@@ -78,6 +79,9 @@ BEGIN
     DELETE FROM routes WHERE job_id = ANY (own_jobs);
     DELETE FROM edges WHERE job_id = ANY (own_jobs);
     DELETE FROM dataset_current WHERE dataset_uuid = ANY (own_datasets);
+    DELETE FROM pointer_moves WHERE dataset_uuid = ANY (own_datasets);
+    DELETE FROM version_counters WHERE dataset_version IN (
+        SELECT dataset_version FROM dataset_versions WHERE dataset_uuid = ANY (own_datasets));
     DELETE FROM dataset_versions WHERE dataset_uuid = ANY (own_datasets);
     DELETE FROM datasets WHERE dag_id = dag;
     DELETE FROM dag_version_jobs WHERE job_id = ANY (own_jobs);

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from trace_core.dag.model import Activation, Runtime, SourceKind
+from trace_core.dag.model import Activation, Runtime, SourceKind, Storage
 from trace_core.dag.problems import nearest
 from trace_core.kernel.errors import Invalid
 
@@ -35,6 +35,9 @@ class OperatorSpec:
     source_kinds: frozenset[SourceKind] = frozenset(SourceKind)
     implementation: str | None = None
     """`module:Class`, for those that run in this code base."""
+    storage: Storage | None = None
+    """Where the rows of its outputs go, unless a publication says otherwise; nothing for operators
+    that announce events and write no rows."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

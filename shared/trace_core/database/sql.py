@@ -1,7 +1,7 @@
 """Named SQL: every statement of a room sits in its `.sql` files under `-- name: …`.
 
 Steps that several statements share are written once under `-- fragment: …`, and a line
-`-- include: …` puts them in place. Comments are for readers: they do not travel to the server, and
+`-- include: …` puts them in place, also into another fragment. Comments are for readers: they do not travel to the server, and
 a short statement stays within what the driver remembers between calls.
 """
 
@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 _SECTION = re.compile(r"^-- (name|fragment): ([a-z_0-9]+)\s*$", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
+_BLANKS = re.compile(r" ?([(),=]) ?")
 _INCLUDE = re.compile(r"^-- include: ([a-z_0-9]+)\s*$", re.MULTILINE)
 
 
@@ -30,11 +31,12 @@ class Statements:
                 if name in found:
                     raise ValueError(f"{package}/{file}: {kind} {name} stands twice")
                 found[name] = body.strip().rstrip(";")
+
+        def whole(body: str) -> str:
+            return _INCLUDE.sub(lambda match: whole(fragments[match[1]]), body)
+
         self.all = MappingProxyType(
-            {
-                name: _shorten(_INCLUDE.sub(lambda match: fragments[match[1]], body))
-                for name, body in statements.items()
-            }
+            {name: _shorten(whole(body)) for name, body in statements.items()}
         )
 
     def __getitem__(self, name: str) -> str:
@@ -42,5 +44,6 @@ class Statements:
 
 
 def _shorten(statement: str) -> str:
-    """Without comments and indentation; no literal of ours holds a line break or two spaces."""
-    return " ".join(_COMMENT.sub("", statement).split())
+    """Without comments, indentation and blanks beside commas, brackets and equals signs; no literal of
+    ours holds any of those blanks."""
+    return _BLANKS.sub(r"\1", " ".join(_COMMENT.sub("", statement).split()))

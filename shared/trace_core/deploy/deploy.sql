@@ -35,33 +35,69 @@ VALUES (%(dag_version_id)s, %(org_id)s, %(dag_id)s, %(number)s, %(content_sha256
 -- From now on this version's jobs may be claimed, and events route to them.
 UPDATE dags SET active_dag_version_id = %(dag_version_id)s WHERE dag_id = %(dag_id)s
 
--- name: refresh_claimable
--- Which jobs of a DAG may run, after its active version or its pause changed.
+-- name: refresh_standing
+-- What each job of a DAG is, after its active version, its deploy or its pause changed: `active` in
+-- the active version; `held` there while a deploy builds its successor; `candidate` while it is
+-- built itself; else `retired`. Only active ones, and candidates of a deploy that builds, may run.
+WITH derived AS (
+    SELECT j.job_id,
+           CASE WHEN a.job_id IS NULL AND c.job_id IS NOT NULL THEN 'candidate'
+                WHEN a.job_id IS NULL THEN 'retired'
+                WHEN b.deploy_id IS NOT NULL AND c.job_id IS NULL AND s.job_id IS NOT NULL
+                     THEN 'held'
+                ELSE 'active' END AS standing,
+           d.paused_at IS NULL AS runs, b.status = 'Building' AS builds
+      FROM jobs j
+      JOIN dags d ON d.dag_id = j.dag_id
+      LEFT JOIN dag_version_jobs a
+        ON a.dag_version_id = d.active_dag_version_id AND a.job_id = j.job_id
+      LEFT JOIN deploys b
+        ON b.dag_id = j.dag_id AND b.status IN ('Building', 'Paused', 'Checking', 'ChecksFailed')
+      LEFT JOIN dag_version_jobs c ON c.dag_version_id = b.to_version AND c.job_id = j.job_id
+      -- Its successor: another job of that name in the version that is built.
+      LEFT JOIN LATERAL (
+           SELECT t.job_id
+             FROM dag_version_jobs t
+             JOIN jobs n ON n.job_id = t.job_id
+            WHERE t.dag_version_id = b.to_version AND n.name = j.name
+            LIMIT 1) s ON true
+     WHERE j.dag_id = %(dag_id)s
+)
 UPDATE jobs j
-   SET claimable = NOT j.claimable
- WHERE j.dag_id = %(dag_id)s
-   AND j.claimable <> EXISTS (
-       SELECT FROM dags d
-         JOIN dag_version_jobs a ON a.dag_version_id = d.active_dag_version_id
-        WHERE d.dag_id = j.dag_id AND d.paused_at IS NULL AND a.job_id = j.job_id)
+   SET standing = d.standing,
+       claimable = d.runs AND (d.standing = 'active' OR d.standing = 'candidate' AND d.builds)
+  FROM derived d
+ WHERE j.job_id = d.job_id
+   AND (j.standing, j.claimable) IS DISTINCT FROM
+       (d.standing, d.runs AND (d.standing = 'active' OR d.standing = 'candidate' AND d.builds))
+RETURNING j.job_id, j.standing, j.claimable
 
 -- name: refresh_routes
--- Where events go, after the edges or the active version of a DAG changed.
-WITH derived AS MATERIALIZED (
-    SELECT * FROM derived_routes WHERE dag_id = %(dag_id)s
+-- Where events go, after edges, standings or current versions changed: of a DAG's own jobs, and of
+-- whoever else reads its datasets.
+WITH touched AS MATERIALIZED (
+    SELECT j.job_id FROM jobs j WHERE j.dag_id = %(dag_id)s
+     UNION
+    SELECT e.job_id FROM edges e JOIN datasets s ON s.dataset_uuid = e.dataset_uuid
+     WHERE s.dag_id = %(dag_id)s
+),
+derived AS MATERIALIZED (
+    SELECT r.* FROM derived_routes r WHERE r.job_id IN (SELECT job_id FROM touched)
 ),
 gone AS (
     DELETE FROM routes r
-     USING jobs j
-     WHERE j.job_id = r.job_id AND j.dag_id = %(dag_id)s
+     WHERE r.job_id IN (SELECT job_id FROM touched)
        AND NOT EXISTS (SELECT FROM derived d
                         WHERE d.dataset_version = r.dataset_version AND d.job_id = r.job_id)
 )
-INSERT INTO routes (dataset_version, job_id, route, priority, runtime)
-SELECT d.dataset_version, d.job_id, d.route, d.priority, d.runtime
+INSERT INTO routes AS r (dataset_version, job_id, route, priority, runtime, triggers)
+SELECT d.dataset_version, d.job_id, d.route, d.priority, d.runtime, d.triggers
   FROM derived d
     ON CONFLICT (dataset_version, job_id) DO UPDATE
-       SET route = excluded.route, priority = excluded.priority, runtime = excluded.runtime
+       SET route = excluded.route, priority = excluded.priority, runtime = excluded.runtime,
+           triggers = excluded.triggers
+     WHERE (r.route, r.priority, r.runtime, r.triggers)
+           IS DISTINCT FROM (excluded.route, excluded.priority, excluded.runtime, excluded.triggers)
 
 -- name: share_org
 -- A quota and a deploy take turns; several deploys do not.
@@ -113,6 +149,9 @@ version AS (
     SELECT %(dataset_version)s, m.dataset_uuid, %(org_id)s, %(job_id)s, %(output_index)s, %(now)s
       FROM made m
     RETURNING dataset_uuid, dataset_version
+),
+counter AS (
+    INSERT INTO version_counters (dataset_version) SELECT v.dataset_version FROM version v
 )
 INSERT INTO dataset_current (dataset_uuid, dataset_version)
 SELECT dataset_uuid, dataset_version FROM version

@@ -65,7 +65,7 @@ class Registration:
             for index, each in enumerate(job.inputs):
                 self._add_input(job, index, each)
         self._tx.run(SQL["activate"], version)
-        self._tx.run(SQL["refresh_claimable"], self._org)
+        self._tx.run(SQL["refresh_standing"], self._org)
         self._tx.run(SQL["refresh_routes"], self._org)
         for job in self._dag.jobs:
             if job.source is not None:

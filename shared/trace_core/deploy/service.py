@@ -146,7 +146,7 @@ class Deploys:
             tx.run(SQL["set_paused"], {"dag_id": row.dag_id, "paused_at": paused_at})
             action = "dag.resume" if paused_at is None else "dag.pause"
             self._audit.record(tx, org_id, actor, action, dag)
-            tx.run(SQL["refresh_claimable"], {"dag_id": row.dag_id})
+            tx.run(SQL["refresh_standing"], {"dag_id": row.dag_id})
             if paused_at is None:
                 tx.run(
                     SQL["wake_dag"],

@@ -13,12 +13,22 @@ leased AS (
       FROM taken t
     RETURNING *
 ),
+-- include: pin_inputs
+
+-- fragment: pin_inputs
+-- What the `leased` tasks read, all of it as of this statement: of each input its current version
+-- and the last commit that can be read there; a candidate reads what its deploy has fixed.
 pinned AS (
-    INSERT INTO task_inputs (task_id, attempt, lease_sequence, input_index, dataset_version)
-    SELECT l.task_id, l.attempt, l.lease_sequence, e.input_index, c.dataset_version
+    INSERT INTO task_inputs (task_id, attempt, lease_sequence, input_index, dataset_version,
+                             commit_number, swap)
+    SELECT l.task_id, l.attempt, l.lease_sequence, e.input_index, v.dataset_version,
+           coalesce(i.pinned_at, v.readable), coalesce(c.swap, 0)
       FROM leased l
       JOIN edges e ON e.job_id = l.job_id
-      JOIN dataset_current c ON c.dataset_uuid = e.dataset_uuid
+      LEFT JOIN dataset_current c ON c.dataset_uuid = e.dataset_uuid
+      LEFT JOIN candidate_inputs i ON i.job_id = e.job_id AND i.dataset_uuid = e.dataset_uuid
+      JOIN version_counters v
+        ON v.dataset_version = coalesce(i.dataset_version, c.dataset_version)
 )
 
 -- fragment: reserve_taken
@@ -254,13 +264,7 @@ WITH leased AS (
        AND l.started_at IS NULL AND l.canceled_at IS NULL AND j.job_id = l.job_id
     RETURNING l.*
 ),
-pinned AS (
-    INSERT INTO task_inputs (task_id, attempt, lease_sequence, input_index, dataset_version)
-    SELECT l.task_id, l.attempt, l.lease_sequence, e.input_index, c.dataset_version
-      FROM leased l
-      JOIN edges e ON e.job_id = l.job_id
-      JOIN dataset_current c ON c.dataset_uuid = e.dataset_uuid
-)
+-- include: pin_inputs
 -- include: claimed_rows
 
 -- name: started_before

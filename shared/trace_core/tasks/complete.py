@@ -168,6 +168,9 @@ class Completions:
             return "Failed", self._fail(tx, org_id, c, lease, now)
         if (c.status == "Yielded") != is_source:
             raise Invalid("A source yields, every other task completes.", task_id=str(c.task_id))
+        if is_source:
+            # Before any counter, as everybody locks them who needs both.
+            tx.one(SQL["lock_source"], {"job_id": lease.job_id})
         woke = self._results.write(tx, org_id, c, lease.job_id, lease.lease_sequence, now)
         if c.status == "Completed":
             end = self._end(lease, Outcome.COMPLETED, None, digest)
@@ -210,7 +213,6 @@ class Completions:
         self, tx: Transaction, c: Completion, lease: Row, digest: UUID, now: datetime
     ) -> LeaseEnd:
         """The same task and attempt go on under a new lease; failures are forgotten."""
-        tx.one(SQL["lock_source"], {"job_id": lease.job_id})
         if c.triggers_taken:
             tx.run(
                 SQL["take_requests"],

@@ -35,11 +35,20 @@ foreign_output AS (
        AND v.job_id = f.job_id
      WHERE v.dataset_version IS NULL
 ),
+announcing AS (
+    SELECT a.*
+      FROM announced a
+      JOIN fenced USING (task_id)
+     WHERE task_id NOT IN (TABLE foreign_output)
+),
+-- include: number_events
+,
 done AS (
     DELETE FROM leases
      WHERE ctid = ANY (ARRAY(SELECT f.row_id
                                FROM fenced f
-                              WHERE f.task_id NOT IN (SELECT task_id FROM foreign_output)))
+                              WHERE f.task_id NOT IN (TABLE foreign_output)
+                                AND NOT EXISTS (TABLE moved)))
     RETURNING *
 ),
 ended AS (
@@ -52,13 +61,14 @@ ended AS (
 ),
 fresh AS (
     INSERT INTO events (producer_task_id, dataset_version, scope, revision, event_id, org_id,
-                        attempt, range_start, range_end, accepted_at)
-    SELECT a.task_id, a.dataset_version, a.scope, a.revision, a.event_id, %(org_id)s, d.attempt,
-           a.range_start, a.range_end, %(now)s
-      FROM announced a
-      JOIN done d ON d.task_id = a.task_id
+                        attempt, range_start, range_end, accepted_at, number)
+    SELECT n.task_id, n.dataset_version, n.scope, n.revision, n.event_id, %(org_id)s, d.attempt,
+           n.range_start, n.range_end, %(now)s, n.number
+      FROM numbered n
+      JOIN done d ON d.task_id = n.task_id
         ON CONFLICT DO NOTHING
-    RETURNING producer_task_id, dataset_version, scope, revision, event_id, range_start, range_end
+    RETURNING producer_task_id, dataset_version, scope, revision, event_id, range_start, range_end,
+              rewrites
 )
 
 -- fragment: release_capacity

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from trace_core.dag.model import Runtime
 from trace_core.database.arrays import Bigints, Uuids
-from trace_core.database.state import StateDatabase
+from trace_core.database.state import Row, StateDatabase
 from trace_core.kernel import limits
-from trace_core.kernel.errors import Invalid, NotFound, StaleAttempt, TaskCanceled
+from trace_core.kernel.errors import Invalid, NotFound, StaleAttempt, TaskCanceled, Unavailable
 from trace_core.kernel.ids import Ids, OrgId
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
@@ -18,6 +18,7 @@ from trace_core.tasks.api import EventIn, EventsRequest
 from trace_core.tasks.model import Fence
 from trace_core.tasks.statements import SQL
 
+_TRIES = 5
 RUNTIMES = len(Runtime)
 """A call wakes each runtime at most once, so it needs that many outbox ids at most."""
 
@@ -49,6 +50,18 @@ def event_params(events: Sequence[EventIn], ids: Ids) -> dict[str, Any]:
     }
 
 
+def with_fresh_routes(accept: Callable[[], Row]) -> Row:
+    """Ask again when routes changed between the look at them and the lock of the counters.
+
+    A cutover or rollback is short and each can step in once, so a few times are plenty.
+    """
+    for _ in range(_TRIES):
+        row = accept()
+        if not row.moved:
+            return row
+    raise Unavailable("Where these events go changes faster than they can be accepted.")
+
+
 class EventAcceptance:
     def __init__(self, state: StateDatabase, clock: Clock, ids: Ids, waker: Waker) -> None:
         self._state = state
@@ -58,21 +71,17 @@ class EventAcceptance:
 
     def accept(self, org_id: OrgId, request: EventsRequest) -> Accepted:
         """All events of the request or none; what was accepted before is a duplicate, no error."""
-        rows = self._state.write(
-            "accept",
-            SQL["accept"],
-            {
-                **event_params(request.events, self._ids),
-                "org_id": org_id,
-                "task_id": request.task_id,
-                "attempt": request.attempt,
-                "lease_token": request.lease_token,
-                "now": self._clock.now(),
-                "outbox_ids": Uuids(self._ids.many(RUNTIMES)),
-                "wake_fanout": limits.WAKE_FANOUT,
-            },
-        )
-        row = rows[0]
+        params = {
+            **event_params(request.events, self._ids),
+            "org_id": org_id,
+            "task_id": request.task_id,
+            "attempt": request.attempt,
+            "lease_token": request.lease_token,
+            "now": self._clock.now(),
+            "outbox_ids": Uuids(self._ids.many(RUNTIMES)),
+            "wake_fanout": limits.WAKE_FANOUT,
+        }
+        row = with_fresh_routes(lambda: self._state.write("accept", SQL["accept"], params)[0])
         if not row.fenced:
             raise self._why_not(org_id, request.fence)
         if row.refused:

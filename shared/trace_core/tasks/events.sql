@@ -17,16 +17,23 @@ refused AS (
        AND v.job_id = f.job_id
      WHERE v.dataset_version IS NULL
 ),
-fresh AS (
-    INSERT INTO events (producer_task_id, dataset_version, scope, revision, event_id, org_id,
-                        attempt, range_start, range_end, accepted_at)
-    SELECT f.task_id, a.dataset_version, a.scope, a.revision, a.event_id, %(org_id)s, f.attempt,
-           a.range_start, a.range_end, %(now)s
+announcing AS (
+    SELECT a.*, f.task_id, f.attempt
       FROM announced a
      CROSS JOIN fenced f
      WHERE NOT EXISTS (SELECT FROM refused)
+),
+-- include: number_events
+,
+fresh AS (
+    INSERT INTO events (producer_task_id, dataset_version, scope, revision, event_id, org_id,
+                        attempt, range_start, range_end, accepted_at, number)
+    SELECT n.task_id, n.dataset_version, n.scope, n.revision, n.event_id, %(org_id)s, n.attempt,
+           n.range_start, n.range_end, %(now)s, n.number
+      FROM numbered n
         ON CONFLICT DO NOTHING
-    RETURNING producer_task_id, dataset_version, scope, revision, event_id, range_start, range_end
+    RETURNING producer_task_id, dataset_version, scope, revision, event_id, range_start, range_end,
+              rewrites
 )
 
 -- name: accept
@@ -44,6 +51,7 @@ WITH fenced AS MATERIALIZED (
 -- include: route_events
 SELECT (SELECT count(*) FROM fenced) AS fenced,
        (SELECT count(*) FROM refused) AS refused,
+       (SELECT count(*) FROM moved) AS moved,
        (SELECT count(*) FROM fresh) AS accepted,
        (SELECT count(*) FROM made) AS tasks_made,
        (SELECT count(*) FROM woken) AS woken
@@ -58,6 +66,7 @@ WITH fenced AS MATERIALIZED (
 -- include: route_events
 SELECT (SELECT count(*) FROM fenced) AS fenced,
        (SELECT count(*) FROM refused) AS refused,
+       (SELECT count(*) FROM moved) AS moved,
        (SELECT count(*) FROM fresh) AS accepted,
        (SELECT count(*) FROM made) AS tasks_made,
        (SELECT count(*) FROM woken) AS woken

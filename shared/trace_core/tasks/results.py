@@ -13,7 +13,7 @@ from trace_core.kernel import limits
 from trace_core.kernel.errors import Conflict, Invalid
 from trace_core.kernel.ids import Ids, OrgId, uuid_of
 from trace_core.tasks.api import Completion
-from trace_core.tasks.events import RUNTIMES, ForeignOutput, event_params
+from trace_core.tasks.events import RUNTIMES, ForeignOutput, event_params, with_fresh_routes
 from trace_core.tasks.model import is_own_location, staging_prefix
 from trace_core.tasks.statements import SQL
 
@@ -67,20 +67,18 @@ class Results:
             put_state(tx, job_id, [(e.key, e.revision, e.value) for e in c.state], now)
         if not c.events:
             return False
-        row = tx.one(
-            SQL["accept_verified"],
-            {
-                **event_params(c.events, self._ids),
-                "org_id": org_id,
-                "task_id": c.task_id,
-                "job_id": job_id,
-                "attempt": c.attempt,
-                "now": now,
-                "outbox_ids": self._ids.many(RUNTIMES),
-                "wake_fanout": limits.WAKE_FANOUT,
-            },
-        )
-        if row is None or row.refused:
+        params = {
+            **event_params(c.events, self._ids),
+            "org_id": org_id,
+            "task_id": c.task_id,
+            "job_id": job_id,
+            "attempt": c.attempt,
+            "now": now,
+            "outbox_ids": self._ids.many(RUNTIMES),
+            "wake_fanout": limits.WAKE_FANOUT,
+        }
+        row = with_fresh_routes(lambda: tx.all(SQL["accept_verified"], params)[0])
+        if row.refused:
             raise ForeignOutput(task_id=str(c.task_id))
         return bool(row.woken)
 
