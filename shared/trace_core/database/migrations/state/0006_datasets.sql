@@ -180,6 +180,9 @@ ALTER TABLE dag_versions ADD COLUMN settings jsonb;
 -- and goes on where an earlier deploy of the same definition was given up.
 ALTER TABLE jobs
     ADD COLUMN built_at timestamptz,
+    -- Of a source that is built: it has covered what the one before it had, and rests until the
+    -- cutover.
+    ADD COLUMN caught_up boolean NOT NULL DEFAULT false,
     ADD COLUMN standing text NOT NULL DEFAULT 'retired'
         CHECK (standing IN ('active', 'held', 'candidate', 'retired'));
 
@@ -240,6 +243,9 @@ CREATE TABLE gaps (
 );
 
 CREATE INDEX gaps_to_fill ON gaps (job_id) WHERE up_to IS NOT NULL;
+
+-- No longer in the pool: whoever holds it may finish, nobody gets it again.
+ALTER TABLE slots ADD COLUMN retired boolean NOT NULL DEFAULT false;
 
 -- With the number of the commit, the pin.
 ALTER TABLE task_inputs ADD COLUMN swap bigint;
