@@ -66,9 +66,6 @@ class Fleet:
         with self._lock:
             self.most_held = max(self.most_held, held)
 
-    def waits(self) -> int:
-        return len(self._invokes)
-
     def step(self) -> None:
         """What happens in some seconds, and the pushes that follow from it."""
         world = self.world
