@@ -149,8 +149,8 @@ class Settings(BaseModel):
     )
     runner_concurrency: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
         None,
-        description="Profile aws: how many tasks of `runtime: lambda` may be reserved or running at "
-        "once, in all orgs together; the concurrency of the runner's function.",
+        description="Profile aws: how many tasks of `runtime: lambda` may be reserved or running "
+        "at once, in all orgs together; the concurrency of the runner's function.",
     )
 
     @property
