@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from tests.manual_clock import ManualClock
-from tests.postgres.lite_app import CHAIN, Org, events, fence, start_body, stored
+from tests.postgres.lite_app import Org, events, fence, start_body, stored
 from trace_core.dag.model import Runtime
 from trace_core.ports.credential_issuer import Credentials
 

@@ -172,7 +172,13 @@ class App(IdentityServices):
     def _build_relay(self) -> Relay:
         sends = {
             Runtime.WORKER.value: send_wakeups(self.queue, Runtime.WORKER),
-            Runtime.LAMBDA.value: invoke_ready(self.claims, self.payloads, self.task_runtime),
+            Runtime.LAMBDA.value: invoke_ready(
+                self.claims,
+                self.payloads,
+                self.task_runtime,
+                self.jitter,
+                concurrency=self._adapters.runner_concurrency(),
+            ),
             Runtime.DISPATCHER.value: self._wake_dispatcher,
         }
         return Relay(Outbox(self.state, self.jitter), self.clock, sends)

@@ -14,4 +14,5 @@ SQL = Statements(
     "admin.sql",
     "views.sql",
     "yields.sql",
+    "room.sql",
 )
