@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from trace_core.bootstrap.identity import IdentityServices
 from trace_core.dag.model import Runtime
 from trace_core.database.history import History
+from trace_core.deploy.builds import Builds
 from trace_core.deploy.hooks import Hooks
 from trace_core.deploy.requests import Requests
 from trace_core.deploy.service import Deploys
@@ -131,6 +132,10 @@ class App(IdentityServices):
         return Deploys(self.state, self.clock, self.ids, self.waker, self.catalog)
 
     @property
+    def builds(self) -> Builds:
+        return self._part("builds", lambda: Builds(self.state, self.clock, self.ids, self.waker))
+
+    @property
     def requests(self) -> Requests:
         return self._part("requests", self._build_requests)
 
@@ -198,7 +203,10 @@ class App(IdentityServices):
         control = Control(
             self.state, self.clock, self.claims, self.completions, self.payloads, self.catalog
         )
-        return Dispatcher(self.state, self.clock, self.ids, self.waker, control, self.timings)
+        return Dispatcher(
+            self.state, self.clock, self.ids, self.waker, control, self.timings,
+            chores=(self.builds.chore,),
+        )  # fmt: skip
 
     def _issue(self, request: TokenRequest) -> str:
         """The grant of one attempt; inputs are read as of their version until pins exist."""

@@ -95,6 +95,10 @@ class Builds:
         self._waker = waker
         self._run_checks = run_checks
 
+    def chore(self) -> int:
+        report = self.run_once()
+        return report.made + report.canceled + report.revived + report.cut_over
+
     def run_once(self) -> BuildReport:
         total = BuildReport(canceled=self._cancel_leases())
         for deploy in self._state.read(SQL["unended_deploys"], {}):
