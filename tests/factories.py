@@ -12,6 +12,7 @@ from tests.manual_clock import ManualClock
 from trace_core.dag.catalog import Catalog, OperatorSpec
 from trace_core.dag.model import Activation, Runtime
 from trace_core.database.state import StateDatabase
+from trace_core.deploy.backfills import Backfills
 from trace_core.deploy.builds import Builds
 from trace_core.deploy.requests import Requests
 from trace_core.deploy.service import Deploys
@@ -95,6 +96,7 @@ class World:
         self.views = Views(state, clock)
         self.deploys = Deploys(state, clock, ids, self.waker, CATALOG)
         self.builds = Builds(state, clock, ids, self.waker)
+        self.backfills = Backfills(state, clock, ids, self.waker, self.admin)
         self.requests = Requests(state, clock, ids, self.waker, CATALOG)
         self.outbox = Outbox(state, self.jitter)
         self.outbox_admin = OutboxAdmin(state, clock, ids, self.waker)

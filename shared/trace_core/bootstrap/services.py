@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from trace_core.bootstrap.identity import IdentityServices
 from trace_core.dag.model import Runtime
 from trace_core.database.history import History
+from trace_core.deploy.backfills import Backfills
 from trace_core.deploy.builds import Builds
 from trace_core.deploy.hooks import Hooks
 from trace_core.deploy.requests import Requests
@@ -136,6 +137,13 @@ class App(IdentityServices):
         return self._part("builds", lambda: Builds(self.state, self.clock, self.ids, self.waker))
 
     @property
+    def backfills(self) -> Backfills:
+        return self._part("backfills", self._build_backfills)
+
+    def _build_backfills(self) -> Backfills:
+        return Backfills(self.state, self.clock, self.ids, self.waker, self.task_admin)
+
+    @property
     def requests(self) -> Requests:
         return self._part("requests", self._build_requests)
 
@@ -205,7 +213,7 @@ class App(IdentityServices):
         )
         return Dispatcher(
             self.state, self.clock, self.ids, self.waker, control, self.timings,
-            chores=(self.builds.chore,),
+            chores=(self.builds.chore, self.backfills.chore),
         )  # fmt: skip
 
     def _issue(self, request: TokenRequest) -> str:

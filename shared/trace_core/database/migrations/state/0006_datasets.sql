@@ -244,6 +244,43 @@ CREATE TABLE gaps (
 
 CREATE INDEX gaps_to_fill ON gaps (job_id) WHERE up_to IS NOT NULL;
 
+-- A bounded recompute of one job: one task for each scope of its trigger that lies in a range, made a
+-- window at a time, so that it can rest, go on and be given up.
+CREATE TABLE backfills (
+    backfill_id     uuid PRIMARY KEY,
+    org_id          uuid NOT NULL REFERENCES orgs,
+    dag_id          uuid NOT NULL REFERENCES dags,
+    number          integer NOT NULL,
+    job_id          uuid NOT NULL REFERENCES jobs,
+    range_start     bigint NOT NULL,
+    range_end       bigint NOT NULL,
+    status          text NOT NULL CHECK (status IN ('Running', 'Paused', 'Done', 'Canceled')),
+    -- How many of its tasks may be open at once.
+    window_size     integer NOT NULL CHECK (window_size >= 1),
+    reason          text NOT NULL,
+    created_by      uuid REFERENCES users (user_id),
+    created_at      timestamptz NOT NULL,
+    ended_at        timestamptz,
+    UNIQUE (dag_id, number)
+);
+
+CREATE INDEX backfills_unended ON backfills (backfill_id) WHERE ended_at IS NULL;
+
+CREATE TABLE backfill_scopes (
+    backfill_id     uuid NOT NULL REFERENCES backfills,
+    place           integer NOT NULL,
+    dataset_version uuid NOT NULL,
+    scope           text NOT NULL,
+    range_start     bigint,
+    range_end       bigint,
+    revision        bigint NOT NULL,
+    -- Once its task is made.
+    task_id         uuid,
+    PRIMARY KEY (backfill_id, place)
+);
+
+CREATE INDEX backfill_scopes_open ON backfill_scopes (backfill_id, place) WHERE task_id IS NULL;
+
 -- No longer in the pool: whoever holds it may finish, nobody gets it again.
 ALTER TABLE slots ADD COLUMN retired boolean NOT NULL DEFAULT false;
 
