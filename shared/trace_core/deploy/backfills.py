@@ -1,7 +1,7 @@
 """Backfills: a bounded range of one job, computed again; it can rest, go on and be given up.
 
 All scopes are written down when it begins, so that it knows how far it is; tasks are made a window
-at a time, below live work. A crash anywhere leaves scopes without a task, which the next pass makes.
+at a time, below live work. A crash anywhere leaves scopes without a task; the next pass makes them.
 """
 
 from __future__ import annotations
