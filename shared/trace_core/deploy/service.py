@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from trace_core.dag.catalog import Catalog
+from trace_core.dag.digest import content_digest
 from trace_core.dag.load import load_dag
 from trace_core.dag.model import Dag, Runtime, SourceKind
 from trace_core.database.state import StateDatabase
@@ -37,24 +34,6 @@ class DeployResult:
     jobs: tuple[str, ...]
     webhooks: tuple[str, ...] = ()
     """The jobs that others may call, once they have a secret."""
-
-
-def content_digest(dag: Dag) -> str:
-    """Of what the file means: comments, spaces and the order of keys do not count."""
-    content = {
-        field.name: getattr(dag, field.name)
-        for field in dataclasses.fields(dag)
-        if not field.name.startswith("_")
-    }
-    text = json.dumps(content, sort_keys=True, default=_plain)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        return {"": type(value).__name__, **fields}
-    return dict(value) if hasattr(value, "keys") else str(value)
 
 
 class Deploys:
