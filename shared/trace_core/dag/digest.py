@@ -47,7 +47,9 @@ def _plain(value: Any) -> Any:
                 fields["where"] = to_text(meaning(where))
             case Publication(pii=pii):
                 fields["pii"] = sorted(pii)
-            case TableSchema(unique=unique, indexes=indexes):
+            case TableSchema(columns, unique, indexes):
+                typed = (f"{each.name} {each.type}".replace(", ", ",") for each in columns)
+                fields["columns"] = sorted(typed)
                 fields |= {"unique": sorted(unique), "indexes": sorted(indexes)}
         if "unique_key" in fields:
             fields["unique_key"] = sorted(fields["unique_key"])
