@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from trace_core.dag.column_types import canonical_type
 from trace_core.dag.field_changes import Differ, Effect, FieldChange, Kind
 from trace_core.dag.model import Dag, Publication, TableSchema
 
@@ -62,7 +63,8 @@ def _compare(
     if old.schema and new.schema:
         _compare_schemas(old.schema, new.schema, differ)
     else:
-        differ.compare(("schema",), _declared(old.schema), _declared(new.schema), Effect.DATA)
+        declared = [_declared(each) if each else None for each in (old.schema, new.schema)]
+        differ.compare(("schema",), declared[0], declared[1], Effect.DATA)
     differ.compare(
         ("checks",),
         _checks(old_dag, old.name),
@@ -75,11 +77,10 @@ def _compare(
 
 def _compare_schemas(old: TableSchema, new: TableSchema, differ: Differ) -> None:
     # Their order counts when a table is made; for one that exists it changes nothing.
-    before = {column.name: column.type for column in old.columns}
-    after = {column.name: column.type for column in new.columns}
+    before, after = _declared(old), _declared(new)
     for name in dict.fromkeys([*before, *after]):
         field = ("schema", "columns", name)
-        differ.compare(field, _type(before.get(name)), _type(after.get(name)), Effect.DATA)
+        differ.compare(field, before.get(name), after.get(name), Effect.DATA)
     if sorted(old.unique) != sorted(new.unique):
         differ.compare(("schema", "unique"), list(old.unique), list(new.unique), Effect.DATA)
     if sorted(old.indexes) != sorted(new.indexes):
@@ -91,8 +92,8 @@ def _compare_schemas(old: TableSchema, new: TableSchema, differ: Differ) -> None
         )
 
 
-def _declared(schema: TableSchema | None) -> dict[str, str | None] | None:
-    return {column.name: _type(column.type) for column in schema.columns} if schema else None
+def _declared(schema: TableSchema) -> dict[str, str]:
+    return {column.name: canonical_type(column.type) for column in schema.columns}
 
 
 def _checks(dag: Dag, dataset: str) -> list[str] | None:
@@ -103,10 +104,6 @@ def _checks(dag: Dag, dataset: str) -> list[str] | None:
         if check.dataset == dataset
     )
     return listed or None
-
-
-def _type(text: str | None) -> str | None:
-    return text.replace(", ", ",") if text else None
 
 
 def _duration(duration: timedelta | None) -> str | None:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from trace_core.dag.column_types import canonical_type
 from trace_core.dag.filter_meaning import meaning
 from trace_core.dag.filters import to_text
 from trace_core.dag.model import Check, Dag, JobInput, Publication, TableSchema
@@ -48,8 +49,7 @@ def _plain(value: Any) -> Any:
             case Publication(pii=pii):
                 fields["pii"] = sorted(pii)
             case TableSchema(columns, unique, indexes):
-                typed = (f"{each.name} {each.type}".replace(", ", ",") for each in columns)
-                fields["columns"] = sorted(typed)
+                fields["columns"] = {each.name: canonical_type(each.type) for each in columns}
                 fields |= {"unique": sorted(unique), "indexes": sorted(indexes)}
         if "unique_key" in fields:
             fields["unique_key"] = sorted(fields["unique_key"])

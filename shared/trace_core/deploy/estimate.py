@@ -58,9 +58,9 @@ def total(dag: Dag, estimates: Mapping[str, JobEstimate]) -> Total | None:
         values: list[int | None] = [getattr(each, name) for each in estimates.values()]
         known = [value for value in values if value is not None]
         # Nothing but idle jobs is known: then the sum is not 0 but unknown.
-        complete = len(known) == len(values)
-        figures[name] = sum(known) if complete or sum(known) else None
-        if not complete and figures[name]:
+        amount, complete = sum(known), None not in values
+        figures[name] = amount if complete or amount else None
+        if amount and not complete:
             at_least.append(name)
     times = [each.seconds for each in estimates.values()]
     path, longest = _longest_path(dag, estimates)
@@ -68,11 +68,12 @@ def total(dag: Dag, estimates: Mapping[str, JobEstimate]) -> Total | None:
     if seconds and None in times:
         at_least.append("seconds")
     way = " → ".join(path)
-    basis = (
-        f"one after another along the longest path ({way}), branches at the same time"
-        if len(path) > 1
-        else f"the time of {way}"
-    )
+    if seconds is None:
+        basis = "no job of it has been timed"
+    elif len(path) == 1:
+        basis = f"the time of {way}"
+    else:
+        basis = f"one after another along the longest path ({way}), branches at the same time"
     return Total(
         figures["partitions"],
         figures["rows"],
@@ -89,7 +90,7 @@ def _partitions(
 ) -> tuple[int | None, str]:
     scopes = facts.input_scopes.get(job.name)
     if scopes is not None:
-        return scopes, f"one partition for each of its {scopes:,} input scopes"
+        return scopes, f"one for each of its {scopes:,} input scopes"
     own = [
         held.partitions
         for output in range(job.outputs)
@@ -111,7 +112,7 @@ def _partitions(
     counted = _sum(counts)
     if counted is None:
         return None, f"as many partitions as {names} has, which is not known"
-    return counted, f"one partition for each of {names}"
+    return counted, f"one for each partition of {names}"
 
 
 def _as_now(facts: PlanFacts) -> str:
@@ -132,7 +133,7 @@ def _seconds(
     )
     if partitions is None:
         return None, basis
-    return round(math.ceil(partitions / at_once) * each, 1), basis
+    return round(math.ceil(partitions / at_once) * each, 3), basis
 
 
 def _at_once(dag: Dag, job: Job, facts: PlanFacts) -> tuple[int, str]:
@@ -159,7 +160,7 @@ def _longest_path(dag: Dag, estimates: Mapping[str, JobEstimate]) -> tuple[tuple
             seconds = behind[0] + (estimates[job.name].seconds or 0.0)
             ways[job.name] = (seconds, behind[1] + 1, (*behind[2], job.name))
     seconds, _, path = max(ways.values())
-    return path, round(seconds, 1)
+    return path, round(seconds, 3)
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

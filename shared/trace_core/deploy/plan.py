@@ -35,7 +35,7 @@ from trace_core.deploy.plan_warnings import warnings_of
 
 _PAST = {
     SourceKind.MANUAL: "its requests are replayed, the oldest first",
-    SourceKind.WEBHOOK: "the calls it has received are replayed, the oldest first",
+    SourceKind.WEBHOOK: "its requests are replayed, the oldest first",
     SourceKind.ALWAYS_ON: "the cut over waits until it has covered what the old one covers",
     SourceKind.CRON: "it starts at its next tick; what it announced before is not made again",
 }
@@ -78,7 +78,7 @@ class _Planner:
             from_digest=self.facts.digest,
             to_digest=content_digest(self.new),
             state_token=self.facts.state_token,
-            edits=tuple(edit(each, self.places) for each in self.changes.fields),
+            edits=tuple(edit(each, self.places) for each in self.changes.fields if self.old),
             jobs=(
                 *(self._job(job, estimates) for job in self.new.jobs),
                 *(self._removed(name) for name in self.closure.removed),
@@ -215,7 +215,7 @@ class _Planner:
                 dict.fromkeys(
                     dataset
                     for dataset, reader, _ in self.new.external_datasets()
-                    if reader in rebuilt
+                    if reader in rebuilt and self.facts.version is not None
                 )
             ),
             invalidations=tuple(self._invalidations(datasets)),

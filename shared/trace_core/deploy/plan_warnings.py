@@ -21,14 +21,15 @@ def warnings_of(
     for dataset in plan.datasets:
         yield from _dataset(dataset)
     yield from _begin_empty(plan, new, begins_empty)
-    for job in plan.jobs:
+    for job in plan.jobs if plan.from_version is not None else ():
         if job.buffered:
-            kept = ", ".join(job.buffered)
-            yield (
-                f"{job.name} is not run for its buffered outputs: rows already in {kept} stay as "
-                "they are."
+            past = (
+                "rows that are there stay as they are"
+                if job.active_fingerprint
+                else ("it begins with what comes next")
             )
-        if job.rebuilds and not job.runs and not job.buffered:
+            yield f"The rebuild does not run {job.name} for {', '.join(job.buffered)}: {past}."
+        elif job.rebuilds and not job.runs:
             yield f"{job.name} has no outputs, so nothing is rebuilt: it only works from then on."
     if old is not None:
         yield from _renamed(plan, old, new, catalog)
@@ -39,8 +40,9 @@ def _dataset(dataset: DatasetPlan) -> Iterator[str]:
     for change in dataset.schema:
         if change.compatible:
             continue
-        readers = [*change.breaks, *(f"perhaps {each}" for each in change.may_break)]
-        breaks = f" It breaks {', '.join(readers)}." if readers else ""
+        verbs = (("breaks", change.breaks), ("may break", change.may_break))
+        said = " and ".join(f"{verb} {', '.join(each)}" for verb, each in verbs if each)
+        breaks = f" It {said}." if said else ""
         if dataset.action is DatasetAction.HIDDEN:
             yield f"{dataset.name} is no longer published.{breaks}"
         elif change.field == "name":
