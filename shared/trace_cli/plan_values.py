@@ -6,6 +6,8 @@ import difflib
 import json
 from typing import Any
 
+from trace_cli.output import printable
+
 UNKNOWN = "unknown"
 
 _SHORT = 48
@@ -24,7 +26,7 @@ def of_bytes(value: int | None) -> str:
         if size < 1000:
             return f"{size:.3g} {unit}"
         size /= 1000
-    return f"{size:,.3g} TB"
+    return f"{size:,.4g} TB"
 
 
 def duration(seconds: float | None) -> str:
@@ -38,7 +40,7 @@ def duration(seconds: float | None) -> str:
 
 def change(old: Any, new: Any) -> list[str]:
     """`old → new` in one line; long text as lines with `-` and `+`, cut to what differs."""
-    before, after = _text(old), _text(new)
+    before, after = printable(_text(old)), printable(_text(new))
     if "\n" in before or "\n" in after:
         return [
             line.rstrip("\n")

@@ -101,8 +101,9 @@ class _View:
                 self._job(job, own)
         seen = {name for names in shared.values() for name in names}
         for edit in _first_of(self._plan.jobs, shared):
-            names = ", ".join(shared[_key(edit)])
-            self._line(f"= {names}", indent=2, style="dim", hang=4)
+            names = shared[_key(edit)]
+            every = len(names) == len(self._plan.jobs)
+            self._line("every job" if every else ", ".join(names), indent=4, style="dim")
             self._edit(edit, indent=6)
         quiet = [
             job.name

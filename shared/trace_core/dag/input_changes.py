@@ -55,12 +55,12 @@ def described(each: JobInput) -> str:
 
 
 def _renamed(old: Job, new: Job) -> dict[str, JobInput]:
-    """New alias -> the input of the same place and origin that had another one."""
+    """New alias -> the input that had the same place and another alias."""
     old_names, new_names = ({each.alias for each in job.inputs} for job in (old, new))
     return {
         each.alias: was
         for was, each in zip(old.inputs, new.inputs, strict=False)
-        if was.origin == each.origin and was.alias not in new_names and each.alias not in old_names
+        if was.alias not in new_names and each.alias not in old_names
     }
 
 

@@ -195,7 +195,8 @@ def _judged(publication: Publication, change: FieldChange, rebuilt: bool) -> tup
         case ["schema", "unique"]:
             return True, "holds for what is built from now on"
     if change.old is None:
-        return True, "a new column; empty in rows that were written before"
+        past = "" if rebuilt and not buffered else "; empty in rows that were written before"
+        return True, f"a new column{past}"
     if change.new is None:
         return False, "the column is gone"
     if buffered:
