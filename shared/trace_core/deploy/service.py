@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from trace_core.dag.catalog import Catalog
+from trace_core.dag.digest import content_digest
 from trace_core.dag.fingerprint import job_fingerprints
 from trace_core.dag.load import load_dag
 from trace_core.dag.model import Dag, Runtime, SourceKind
@@ -48,17 +48,6 @@ class DeployResult:
     """The jobs whose data is built before the version becomes active."""
 
 
-def content_digest(dag: Dag) -> str:
-    """Of what the file means: comments, spaces and the order of keys do not count."""
-    content = {
-        field.name: getattr(dag, field.name)
-        for field in dataclasses.fields(dag)
-        if not field.name.startswith("_")
-    }
-    text = json.dumps(content, sort_keys=True, default=_plain)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def version_digest(dag: Dag, catalog: Catalog) -> str:
     """Of the definition and of the code that it names: newer code makes another version."""
     parts = [content_digest(dag), *sorted(job_fingerprints(dag, catalog).values())]
@@ -69,13 +58,6 @@ def state_token(tx: Transaction, params: Mapping[str, Any]) -> str:
     """What a plan was made from: it changes when the plan would be another one."""
     row = tx.one(SQL["plan_state"], params)
     return hashlib.sha256(json.dumps(row.state if row else None).encode()).hexdigest()[:32]
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        return {"": type(value).__name__, **fields}
-    return dict(value) if hasattr(value, "keys") else str(value)
 
 
 @dataclass(frozen=True)
