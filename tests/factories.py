@@ -14,6 +14,7 @@ from trace_core.dag.model import Activation, Runtime
 from trace_core.database.state import StateDatabase
 from trace_core.deploy.backfills import Backfills
 from trace_core.deploy.builds import Builds
+from trace_core.deploy.plans import Plans
 from trace_core.deploy.requests import Requests
 from trace_core.deploy.service import Deploys
 from trace_core.dispatcher.control import Control
@@ -96,6 +97,7 @@ class World:
         self.views = Views(state, clock)
         self.deploys = Deploys(state, clock, ids, self.waker, CATALOG)
         self.builds = Builds(state, clock, ids, self.waker)
+        self.plans = Plans(state, CATALOG)
         self.backfills = Backfills(state, clock, ids, self.waker, self.admin)
         self.requests = Requests(state, clock, ids, self.waker, CATALOG)
         self.outbox = Outbox(state, self.jitter)

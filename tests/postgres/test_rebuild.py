@@ -188,7 +188,7 @@ def test_only_one_deploy_of_a_dag_is_built_at_a_time(fed: Any) -> None:
     first = world.deploys.deploy(world.org, EDITED, "chain.yaml", SYSTEM)
     same = world.deploys.deploy(world.org, EDITED, "chain.yaml", SYSTEM)
     assert (same.created, same.deploy, same.status) == (False, first.deploy, "Building")
-    with pytest.raises(DeployUnderWay, match="trace dag cancel chain"):
+    with pytest.raises(DeployUnderWay, match="trace deploy cancel chain"):
         world.deploys.deploy(world.org, EDITED.replace("PerUpdate", "PerPartition"), "x", SYSTEM)
     with pytest.raises(DeployUnderWay):
         world.deploys.rollback(world.org, "chain", SYSTEM)

@@ -11,6 +11,7 @@ from trace_core.database.history import History
 from trace_core.deploy.backfills import Backfills
 from trace_core.deploy.builds import Builds
 from trace_core.deploy.hooks import Hooks
+from trace_core.deploy.plans import Plans
 from trace_core.deploy.requests import Requests
 from trace_core.deploy.service import Deploys
 from trace_core.deploy.views import DagViews
@@ -135,6 +136,10 @@ class App(IdentityServices):
     @property
     def builds(self) -> Builds:
         return self._part("builds", lambda: Builds(self.state, self.clock, self.ids, self.waker))
+
+    @property
+    def plans(self) -> Plans:
+        return self._part("plans", lambda: Plans(self.state, self.catalog))
 
     @property
     def backfills(self) -> Backfills:

@@ -48,6 +48,10 @@ class DeployResult:
     """The jobs whose data is built before the version becomes active."""
 
 
+NEW_DAG = "new"
+"""The state of a DAG that has no active version."""
+
+
 def version_digest(dag: Dag, catalog: Catalog) -> str:
     """Of the definition and of the code that it names: newer code makes another version."""
     parts = [content_digest(dag), *sorted(job_fingerprints(dag, catalog).values())]
@@ -57,7 +61,9 @@ def version_digest(dag: Dag, catalog: Catalog) -> str:
 def state_token(tx: Transaction, params: Mapping[str, Any]) -> str:
     """What a plan was made from: it changes when the plan would be another one."""
     row = tx.one(SQL["plan_state"], params)
-    return hashlib.sha256(json.dumps(row.state if row else None).encode()).hexdigest()[:32]
+    if row is None or row.state["active"] is None:
+        return NEW_DAG
+    return hashlib.sha256(json.dumps(row.state).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -157,7 +163,7 @@ class Deploys:
                 )  # fmt: skip
             raise DeployUnderWay(
                 f"Deploy {under_way.number} of {dag.name} is {under_way.status}; let it end, or "
-                f"cancel it: `trace dag cancel {dag.name}`.",
+                f"cancel it: `trace deploy cancel {dag.name}`.",
                 dag=dag.name,
                 deploy=under_way.number,
             )
@@ -250,7 +256,7 @@ class Deploys:
             if under_way is not None:
                 raise DeployUnderWay(
                     f"Deploy {under_way.number} of {dag} is {under_way.status}: what is current is "
-                    f"untouched. Cancel it first: `trace dag cancel {dag}`.",
+                    f"untouched. Cancel it first: `trace deploy cancel {dag}`.",
                     dag=dag,
                     deploy=under_way.number,
                 )
