@@ -183,6 +183,21 @@ def test_what_runs_for_a_replaced_version_is_canceled_and_comes_back_with_it(fed
     assert settle(world) == [("work", "c5"), ("work", "c5")]
 
 
+def test_a_build_keeps_to_its_limit_and_the_limit_ends_with_it(fed: Any) -> None:
+    world, _source = fed
+    world.deploys.deploy(world.org, EDITED, "chain.yaml", SYSTEM, concurrency=2)
+    world.builds.run_once()
+    assert len(world.claim(50)) == 2
+    assert world.claim(50) == []
+    world.pass_time(minutes=5)
+    world.reaper.run_once()
+    world.pass_time(minutes=5)
+    world.dispatcher.run_once()
+    settle(world)
+    assert [row.status for row in deploys(world)] == ["Done", "Done"]
+    assert all(row.capacity_ids == [] for row in world.rows("SELECT capacity_ids FROM jobs"))
+
+
 def test_only_one_deploy_of_a_dag_is_built_at_a_time(fed: Any) -> None:
     world, _source = fed
     first = world.deploys.deploy(world.org, EDITED, "chain.yaml", SYSTEM)

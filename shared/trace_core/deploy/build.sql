@@ -83,6 +83,18 @@ SELECT o.job_id, o.dataset_version, false, o.last_number
     ON CONFLICT (job_id, dataset_version, latest) DO UPDATE
        SET after_number = excluded.after_number, up_to = NULL
 
+-- name: meter_build
+-- The jobs to be built share the limit of their deploy, if it has one. Nothing of theirs runs yet, but
+-- for sources, which are left out: they keep what they hold.
+UPDATE jobs j
+   SET capacity_ids = ARRAY(SELECT c.capacity_id FROM capacities c
+                             WHERE c.capacity_id = ANY (j.capacity_ids) AND c.kind <> 'deploy')
+                      || array_remove(ARRAY[d.capacity_id], NULL)
+  FROM deploys d
+  JOIN dag_version_jobs a ON a.dag_version_id = d.to_version
+ WHERE d.deploy_id = %(deploy_id)s AND j.job_id = a.job_id AND j.built_at IS NULL
+   AND j.activation <> 'source'
+
 -- name: unended_deploys
 -- Deploys that have something left to do.
 SELECT d.deploy_id, d.org_id, d.dag_id, d.status, d.kind, d.from_version, d.to_version, d.number,

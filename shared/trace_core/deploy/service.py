@@ -222,7 +222,7 @@ class Deploys:
             params
             | {
                 "capacity_id": capacity_id,
-                "kind": "job",
+                "kind": "deploy",
                 "name": "build",
                 "max_running": concurrency,
                 "reserved_for_live": 0,

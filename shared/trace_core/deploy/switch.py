@@ -118,6 +118,7 @@ def _put_settings(tx: Transaction, ids: Ids, params: dict[str, Any]) -> None:
     tx.run(SQL["put_job_settings"], params)
     row = tx.one(SQL["settings_of_version"], {"dag_version_id": params["to_version"]})
     settings: dict[str, Any] = (row.settings if row else None) or {}
+    tx.all(SQL["lock_capacities_of_dag"], params)
     pools = _put_pools(tx, ids, params, {each["name"]: each for each in settings.get("pools", [])})
     _put_metering(tx, ids, params, settings.get("jobs", []), pools)
 

@@ -63,7 +63,11 @@ WITH version AS (
     UPDATE dag_versions SET activated_at = %(now)s WHERE dag_version_id = %(to_version)s
 ),
 built AS (
-    UPDATE jobs j SET built_at = %(now)s, caught_up = false
+    UPDATE jobs j
+       SET built_at = %(now)s, caught_up = false,
+           -- The limit of the build ends with it.
+           capacity_ids = ARRAY(SELECT c.capacity_id FROM capacities c
+                                 WHERE c.capacity_id = ANY (j.capacity_ids) AND c.kind <> 'deploy')
       FROM dag_version_jobs a
      WHERE a.dag_version_id = %(to_version)s AND j.job_id = a.job_id AND j.built_at IS NULL
 ),
@@ -151,6 +155,18 @@ UPDATE capacities
    SET max_running = %(max_running)s, reserved_for_live = %(reserved_for_live)s
  WHERE capacity_id = %(capacity_id)s
    AND (max_running, reserved_for_live) IS DISTINCT FROM (%(max_running)s, %(reserved_for_live)s)
+
+-- name: lock_capacities_of_dag
+-- In the order of ids, as claims lock them.
+SELECT c.capacity_id
+  FROM capacities c
+ WHERE c.capacity_id IN (
+       SELECT w.capacity_id FROM worker_pools w WHERE w.dag_id = %(dag_id)s
+        UNION ALL
+       SELECT x.capacity_id FROM jobs j CROSS JOIN LATERAL unnest(j.capacity_ids) AS x (capacity_id)
+        WHERE j.dag_id = %(dag_id)s)
+ ORDER BY c.capacity_id
+   FOR UPDATE
 
 -- name: pools_of_dag
 -- Every pool that a version of the DAG had.

@@ -218,6 +218,10 @@ CREATE UNIQUE INDEX deploys_open ON deploys (dag_id)
     WHERE status IN ('Building', 'Paused', 'Checking', 'ChecksFailed');
 CREATE INDEX deploys_unended ON deploys (deploy_id) WHERE ended_at IS NULL;
 
+-- A build may be limited to so many tasks at once.
+ALTER TABLE capacities DROP CONSTRAINT capacities_kind_check;
+ALTER TABLE capacities ADD CHECK (kind IN ('job', 'pool', 'org', 'deploy'));
+
 -- What a candidate job reads while it is built: versions, and for those outside of the build the
 -- number at which the hold began.
 CREATE TABLE candidate_inputs (
