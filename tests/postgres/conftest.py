@@ -10,6 +10,7 @@ import pytest
 
 from tests.factories import World
 from tests.manual_clock import ManualClock
+from tests.postgres.data_world import DataWorld
 from tests.postgres.lite_app import OPERATORS, UNLIMITED, CountingState, Org, SilentWaker
 from tests.postgres.served import Person, Served
 from tests.postgres.shell import local_shell, shell
@@ -81,3 +82,12 @@ def beta(orgs: tuple[Org, Org]) -> Org:
 def admin(served: Served) -> Person:
     served.app.orgs.first_admin(served.app.own_org, served.app.subject("ada"))
     return Person(served, "ada")
+
+
+@pytest.fixture
+def data_world(
+    data_dsn: str, tmp_path: Path, manual_clock: ManualClock, ids: Ids
+) -> Iterator[DataWorld]:
+    found = DataWorld(data_dsn, tmp_path / "objects", manual_clock, ids)
+    yield found
+    found.close()
