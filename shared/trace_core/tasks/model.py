@@ -36,6 +36,8 @@ class Outcome(StrEnum):
     LEASE_EXPIRED = "LeaseExpired"
     LAPSED = "Lapsed"
     CANCELED = "Canceled"
+    SUPERSEDED = "Superseded"
+    """Newer inputs were in the output already; no failure."""
 
 
 class NotClaimed(StrEnum):
