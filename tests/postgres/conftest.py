@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.datasets import FORK, DataWorld
 from tests.factories import World
 from tests.manual_clock import ManualClock
 from tests.postgres.lite_app import OPERATORS, UNLIMITED, CountingState, Org, SilentWaker
@@ -32,6 +33,22 @@ def chain(world: World) -> World:
     """a -> b -> c, deployed; nothing claimed yet."""
     world.deploy()
     return world
+
+
+@pytest.fixture
+def data_world(
+    state_database: StateDatabase, manual_clock: ManualClock, ids: Ids, tmp_path: Path
+) -> DataWorld:
+    return DataWorld(state_database, manual_clock, ids, tmp_path / "objects")
+
+
+@pytest.fixture
+def fork(data_world: DataWorld) -> DataWorld:
+    """a and side -> b -> c, deployed, with manifests."""
+    data_world.deploy(FORK)
+    for job, index in (("a", 0), ("side", 0), ("b", 0), ("b", 1), ("c", 0)):
+        data_world.keep(job, "s3", index=index)
+    return data_world
 
 
 @pytest.fixture

@@ -72,7 +72,6 @@ class Written:
     number: int = 0
     """Of the data database, where it was committed under this number."""
     replaces: int = 0
-    columns: tuple[Column, ...] | None = None
     pins: tuple[Pin, ...] | None = None
     """As they were recorded with the commit; None reads those of the lease."""
 
@@ -83,6 +82,7 @@ class Readable:
 
     dataset_version: UUID
     number: int
+    event_number: int
     scope: Scope
     task_id: UUID
     attempt: int
@@ -115,9 +115,7 @@ def lock_versions(tx: Transaction, versions: Iterable[UUID]) -> dict[UUID, Versi
 
 def pins_of(tx: Transaction, lease: Lease) -> tuple[Pin, ...]:
     rows = tx.all(SQL["pins_of_lease"], vars(lease))
-    return tuple(
-        Pin(row.dataset_uuid, row.dataset_version, row.number, row.swap) for row in rows
-    )
+    return tuple(Pin(row.dataset_uuid, row.dataset_version, row.number, row.swap) for row in rows)
 
 
 def committed_scopes(
@@ -153,7 +151,9 @@ def register(
         version = versions.get(dataset_version)
         if version is None:
             raise NotFound(dataset_version=str(dataset_version))
-        own = [(at, each) for at, each in enumerate(found) if each.dataset_version == dataset_version]
+        own = [
+            (at, each) for at, each in enumerate(found) if each.dataset_version == dataset_version
+        ]
         one = _register_manifests if version.backend is Backend.S3 else _register_numbered
         given = one(tx, version, [each for _, each in own], now)
         numbers.update(zip((at for at, _ in own), given, strict=True))
@@ -194,8 +194,8 @@ def _register_manifests(
             live.get(place, []), each.scope, each.pins or (), version.update_strategy
         )
         closes += [(commit.number, each.number) for commit in closed]
-        same = [commit.number for commit in closed if commit.scope.key == each.scope.key]
-        added.append((replace(each, replaces=max(same, default=0)), None))
+        newest = max((commit.number for commit in closed), default=0)
+        added.append((replace(each, replaces=newest), None))
     _add(tx, version, added, closes, now)
     return numbers
 
@@ -204,7 +204,6 @@ def _register_numbered(
     tx: Transaction, version: Version, written: Sequence[Written], now: datetime
 ) -> list[int]:
     """The data database has committed and numbered them: they are true, in whatever order."""
-    columns = version.columns
     for each in sorted(written, key=lambda each: each.number):
         known = tx.one(
             SQL["commit_by_number"],
@@ -228,25 +227,13 @@ def _register_numbered(
                 **_scope_params(each.scope),
             },
         )
-        placed = model.place(
-            map(_commit, around), each.number, each.scope, version.update_strategy
-        )
+        placed = model.place(map(_commit, around), each.number, each.scope, version.update_strategy)
         closes = [(number, each.number) for number in placed.closes]
         _add(tx, version, [(each, placed.replaced_at)], closes, now)
-        if each.columns:
-            columns = each.columns if columns is None else _longer(columns, each.columns)
-    _keep_columns(tx, version, columns)
     return [each.number for each in written]
 
 
-def _longer(known: tuple[Column, ...], given: tuple[Column, ...]) -> tuple[Column, ...]:
-    """The table has them all; whoever registers late may know fewer of them."""
-    return given if given[: len(known)] == known else known
-
-
-def _keep_columns(
-    tx: Transaction, version: Version, columns: tuple[Column, ...] | None
-) -> None:
+def _keep_columns(tx: Transaction, version: Version, columns: tuple[Column, ...] | None) -> None:
     if columns is not None and columns != version.columns:
         stored = [{"name": each.name, "type": each.type} for each in columns]
         tx.run(
@@ -262,27 +249,33 @@ def _advance(tx: Transaction, version: Version, numbers: Sequence[int]) -> list[
     else:
         rows = tx.all(SQL["unread_numbers"], params | {"readable": version.readable})
         readable = model.advance(version.readable, [row.number for row in rows])
-    found = tx.all(
-        SQL["became_readable"], params | {"after": version.readable, "up_to": readable}
-    )
-    ends = [row.range_end for row in found if row.range_end is not None]
+    if readable == version.readable:
+        return []
+    rows = tx.all(SQL["became_readable"], params | {"after": version.readable, "up_to": readable})
+    found = [_readable(version, row, at) for at, row in enumerate(rows, version.last_number + 1)]
+    ends = [each.scope.range[1] for each in found if each.scope.range is not None]
     tx.run(
         SQL["advance"],
         params
         | {
-            "last_number": max([version.last_number, *numbers]),
+            "last_number": found[-1].event_number,
             "readable": readable,
             "max_end": max(ends, default=None),
         },
     )
-    return [
-        Readable(
-            version.dataset_version, row.number,
-            Scope.parse(row.scope, row.range_start, row.range_end), row.task_id, row.attempt,
-            tuple(row.replaced),
-        )
-        for row in found
-    ]  # fmt: skip
+    return found
+
+
+def _readable(version: Version, row: Row, event_number: int) -> Readable:
+    replaced = set(row.replaced)
+    if row.replaces and version.update_strategy is UpdateStrategy.REPLACE:
+        # Rows with cursors of their own are replaced one by one: no commit was closed then.
+        replaced.add(row.replaces)
+    return Readable(
+        version.dataset_version, row.number, event_number,
+        Scope.parse(row.scope, row.range_start, row.range_end), row.task_id, row.attempt,
+        tuple(sorted(replaced)),
+    )  # fmt: skip
 
 
 def _known_manifests(tx: Transaction, written: Sequence[Written]) -> dict[str | None, Row]:
@@ -351,10 +344,7 @@ def _add(
             ],
             "bytes": Bigints([each.bytes if each else None for each in manifests]),
             "row_counts": Bigints(
-                [
-                    each.manifest.rows if each.manifest else each.row_count
-                    for each in all_of
-                ]
+                [each.manifest.rows if each.manifest else each.row_count for each in all_of]
             ),
         },
     )

@@ -127,13 +127,13 @@ SELECT c.number FROM commits c
 -- name: advance
 -- New pins get what is readable now; the counter is locked.
 UPDATE version_counters
-   SET last_number = greatest(last_number, %(last_number)s), readable = %(readable)s,
+   SET last_number = %(last_number)s, readable = %(readable)s,
        max_end = greatest(max_end, %(max_end)s)
  WHERE dataset_version = %(dataset_version)s
 
 -- name: became_readable
 -- Commits between two readable pins, in order, each with what it took the place of.
-SELECT c.number, c.scope, c.range_start, c.range_end, c.task_id, c.attempt,
+SELECT c.number, c.scope, c.range_start, c.range_end, c.task_id, c.attempt, c.replaces,
        ARRAY(SELECT r.number FROM commits r
               WHERE r.dataset_version = c.dataset_version AND r.replaced_at = c.number
               ORDER BY r.number) AS replaced

@@ -1,23 +1,68 @@
-"""Announcements that have their number already: of commits, and of scopes declared invalid."""
+"""Events as rows: those that get their number with their acceptance, and those that have one.
+
+The latter announce commits, and scopes that were declared invalid.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from trace_core.dag.model import Runtime
 from trace_core.database.arrays import Bigints, Uuids
-from trace_core.database.state import Transaction
+from trace_core.database.state import Row, Transaction
 from trace_core.kernel import limits
+from trace_core.kernel.errors import Invalid, Unavailable
 from trace_core.kernel.ids import Ids, OrgId
 from trace_core.kernel.scopes import Scope
 from trace_core.registry.commits import Readable
+from trace_core.tasks.api import EventIn
 from trace_core.tasks.statements import SQL
 
+_TRIES = 5
 RUNTIMES = len(Runtime)
 """A call wakes each runtime at most once, so it needs that many outbox ids at most."""
+
+
+class ForeignOutput(Invalid):
+    """An event names a dataset version that this task's job does not produce."""
+
+    code = "ForeignOutput"
+
+
+class UncommittedScope(Invalid):
+    """An event names a scope of an output with rows that were not committed; send it as output."""
+
+    code = "UncommittedScope"
+
+
+def event_params(events: Sequence[EventIn], ids: Ids) -> dict[str, Any]:
+    """Events as parallel arrays, one element each."""
+    bounds = [event.bounds for event in events]
+    return {
+        "event_ids": Uuids(ids.event_ids(len(events))),
+        "event_datasets": Uuids([event.dataset_uuid for event in events]),
+        "event_versions": Uuids([event.dataset_version for event in events]),
+        "event_scopes": [event.scope_key for event in events],
+        "event_starts": Bigints([start for start, _ in bounds]),
+        "event_ends": Bigints([end for _, end in bounds]),
+        "event_revisions": Bigints([event.revision for event in events]),
+    }
+
+
+def with_fresh_routes(accept: Callable[[], Row]) -> Row:
+    """Ask again when routes changed between the look at them and the lock of the counters.
+
+    A cutover or rollback is short and each can step in once, so a few times are plenty.
+    """
+    for _ in range(_TRIES):
+        row = accept()
+        if not row.moved:
+            return row
+    raise Unavailable("Where these events go changes faster than they can be accepted.")
 
 
 @dataclass(frozen=True)
@@ -35,8 +80,8 @@ class Announcement:
     @staticmethod
     def of(commit: Readable) -> Announcement:
         return Announcement(
-            commit.dataset_version, commit.scope, commit.number, commit.number, commit.task_id,
-            commit.attempt, commit.reason if commit.rewrites else None,
+            commit.dataset_version, commit.scope, commit.event_number, commit.number,
+            commit.task_id, commit.attempt, commit.reason if commit.rewrites else None,
         )  # fmt: skip
 
 
@@ -65,7 +110,7 @@ def announce(
     org_id: OrgId,
     announcements: Sequence[Announcement],
     now: datetime,
-    origin: Origin = Origin(),  # noqa: B008  frozen
+    origin: Origin = Origin(),
 ) -> Announced:
     """Under the locks of the versions' counters, which the caller holds.
 

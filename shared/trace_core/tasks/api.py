@@ -81,11 +81,6 @@ class WrittenBy(Wire):
     lease_sequence: LeaseSequence
 
 
-class ColumnIn(Wire):
-    name: Annotated[str, Field(min_length=1, max_length=63)]
-    type: Annotated[str, Field(min_length=1, max_length=63)]
-
-
 class OutputIn(Scoped):
     """One output that the attempt has written: its rows, once they are committed.
 
@@ -101,9 +96,8 @@ class OutputIn(Scoped):
     row_count: Bigint | None = None
     commit_number: Annotated[int, Field(ge=1, le=BIGINT, strict=True)] | None = None
     replaces: Bigint | None = None
-    """Which commit of this very scope it took the place of; 0 for none."""
+    """The newest commit that its scope held before; 0 for none."""
     written_by: WrittenBy | None = None
-    columns: Annotated[list[ColumnIn], Field(max_length=1600)] | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> OutputIn:

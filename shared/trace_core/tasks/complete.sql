@@ -238,6 +238,12 @@ SELECT v.dataset_version, v.dataset_uuid, v.output_index, v.backend
   FROM dataset_versions v
  WHERE v.job_id = %(job_id)s
 
+-- name: backends
+-- What dataset versions are kept in.
+SELECT v.dataset_version, v.backend
+  FROM dataset_versions v
+ WHERE v.dataset_version = ANY (%(versions)b::uuid[])
+
 -- name: lock_state
 -- Keys of a job's operator state, locked in order until the transaction ends.
 SELECT s.key, s.revision, s.value

@@ -9,11 +9,13 @@
 
 -- One row for each dataset version. Whoever announces or commits locks it until its own commit, so
 -- that the order of numbers is the order of commits. For a version whose rows lie in the data
--- database, numbers are given there, and `readable` follows what has been registered here.
+-- database, commits are numbered there, and `readable` follows what has been registered here.
 CREATE TABLE version_counters (
     dataset_version uuid PRIMARY KEY REFERENCES dataset_versions,
+    -- Of the last event. It is the number of the commit that was announced, except in the data
+    -- database once somebody has declared a scope invalid: that takes a number here alone.
     last_number     bigint NOT NULL DEFAULT 0,
-    -- The highest n with 1..n all registered: what a new pin gets.
+    -- The highest n with commits 1..n all registered: what a new pin gets.
     readable        bigint NOT NULL DEFAULT 0,
     -- The highest cursor that was announced.
     max_end         bigint,
@@ -125,7 +127,7 @@ CREATE TABLE commits (
     range_start     bigint,
     range_end       bigint,
     replaced_at     bigint,
-    -- Which live commit of this very scope it took the place of; 0 for none.
+    -- The newest commit that its scope held before; 0 for none.
     replaces        bigint NOT NULL DEFAULT 0,
     task_id         uuid NOT NULL,
     attempt         integer NOT NULL,
