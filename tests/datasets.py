@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trace_core.storage.objects import verify_manifest
-
 from tests.factories import World
 from tests.manual_clock import ManualClock
 from trace_core.adapters.lite.file_objects import FileObjectStore
@@ -19,6 +17,7 @@ from trace_core.kernel.ids import DatasetUuid, DatasetVersion, Ids, TaskId
 from trace_core.kernel.scopes import Scope
 from trace_core.storage.manifest import MANIFEST_NAME, scope_folder
 from trace_core.storage.model import Manifest, ManifestIdentity, StoredObject
+from trace_core.storage.objects import verify_manifest
 from trace_core.tasks.api import EventsRequest
 from trace_core.tasks.claim import Claimed
 from trace_core.tasks.complete import Completions
