@@ -118,6 +118,24 @@ def pins_of(tx: Transaction, lease: Lease) -> tuple[Pin, ...]:
     return tuple(Pin(row.dataset_uuid, row.dataset_version, row.number, row.swap) for row in rows)
 
 
+def take_number(tx: Transaction, version: Version) -> int:
+    """The next number of a version, for an event without a commit; its counter is locked.
+
+    Commits in the data database have numbers of their own, which such an event does not touch.
+    """
+    number = version.last_number + 1
+    tx.run(
+        SQL["advance"],
+        {
+            "dataset_version": version.dataset_version,
+            "last_number": number,
+            "readable": version.readable if version.backend is Backend.POSTGRES else number,
+            "max_end": None,
+        },
+    )
+    return number
+
+
 def committed_scopes(
     tx: Transaction, task_id: UUID, wanted: Sequence[tuple[UUID, str]]
 ) -> set[tuple[UUID, str]]:

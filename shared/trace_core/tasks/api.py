@@ -201,6 +201,16 @@ class Completion(Fenced):
         return self
 
 
+class InvalidateRequest(Scoped):
+    """A person's word that a part of a dataset is wrong: whoever reads it does its work again."""
+
+    dataset: Annotated[str, Field(min_length=1, max_length=200)]
+    """Its published name, or the id of one output."""
+    reason: Annotated[str, Field(min_length=1, max_length=1000)]
+    key: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
+    """Of the caller's choice: the same request again has the same key, and does nothing more."""
+
+
 class CompleteBatch(Wire):
     completions: Annotated[
         list[Completion], Field(min_length=1, max_length=limits.COMPLETE_BATCH_MAX)
