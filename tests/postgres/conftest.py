@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.datasets import FORK, DataWorld
+from tests.commit_world import FORK, CommitWorld
 from tests.factories import World
 from tests.manual_clock import ManualClock
+from tests.postgres.data_world import DataWorld
 from tests.postgres.lite_app import OPERATORS, UNLIMITED, CountingState, Org, SilentWaker
 from tests.postgres.served import Person, Served
 from tests.postgres.shell import local_shell, shell
@@ -36,19 +37,19 @@ def chain(world: World) -> World:
 
 
 @pytest.fixture
-def data_world(
+def commit_world(
     state_database: StateDatabase, manual_clock: ManualClock, ids: Ids, tmp_path: Path
-) -> DataWorld:
-    return DataWorld(state_database, manual_clock, ids, tmp_path / "objects")
+) -> CommitWorld:
+    return CommitWorld(state_database, manual_clock, ids, tmp_path / "objects")
 
 
 @pytest.fixture
-def fork(data_world: DataWorld) -> DataWorld:
+def fork(commit_world: CommitWorld) -> CommitWorld:
     """a and side -> b -> c, deployed, with manifests."""
-    data_world.deploy(FORK)
+    commit_world.deploy(FORK)
     for job, index in (("a", 0), ("side", 0), ("b", 0), ("b", 1), ("c", 0)):
-        data_world.keep(job, "s3", index=index)
-    return data_world
+        commit_world.keep(job, "s3", index=index)
+    return commit_world
 
 
 @pytest.fixture
@@ -98,3 +99,12 @@ def beta(orgs: tuple[Org, Org]) -> Org:
 def admin(served: Served) -> Person:
     served.app.orgs.first_admin(served.app.own_org, served.app.subject("ada"))
     return Person(served, "ada")
+
+
+@pytest.fixture
+def data_world(
+    data_dsn: str, tmp_path: Path, manual_clock: ManualClock, ids: Ids
+) -> Iterator[DataWorld]:
+    found = DataWorld(data_dsn, tmp_path / "objects", manual_clock, ids)
+    yield found
+    found.close()

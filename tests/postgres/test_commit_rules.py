@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.datasets import FORK, DataWorld
+from tests.commit_world import FORK, CommitWorld
 from trace_core.kernel.errors import Superseded
 from trace_core.kernel.ids import DatasetUuid, DatasetVersion, TaskId
 from trace_core.kernel.scopes import Scope
@@ -82,7 +82,7 @@ class Plain:
 
 
 class Real:
-    def __init__(self, world: DataWorld, backend: str, strategy: str) -> None:
+    def __init__(self, world: CommitWorld, backend: str, strategy: str) -> None:
         self.world = world
         self.dataset, self.version = world.output("b")
         world.keep("b", backend, strategy)
@@ -135,9 +135,9 @@ def _pins(found: dict[UUID, tuple[int, int]]) -> tuple[Pin, ...]:
 
 
 @pytest.fixture
-def ruled(data_world: DataWorld) -> DataWorld:
-    data_world.deploy(FORK)
-    return data_world
+def ruled(commit_world: CommitWorld) -> CommitWorld:
+    commit_world.deploy(FORK)
+    return commit_world
 
 
 @settings(
@@ -150,7 +150,7 @@ def ruled(data_world: DataWorld) -> DataWorld:
     steps=st.lists(st.tuples(scopes, pins), max_size=12),
 )
 def test_what_each_pin_shows_is_what_the_plain_model_shows(
-    ruled: DataWorld, strategy: str, steps: list[tuple[Scope, dict[UUID, tuple[int, int]]]]
+    ruled: CommitWorld, strategy: str, steps: list[tuple[Scope, dict[UUID, tuple[int, int]]]]
 ) -> None:
     plain, real = Plain(), Real(ruled, "s3", strategy)
     for step, (scope, found) in enumerate(steps):
@@ -166,7 +166,7 @@ def test_what_each_pin_shows_is_what_the_plain_model_shows(
 )
 @given(data=st.data(), wanted=st.lists(scopes, min_size=1, max_size=8))
 def test_numbers_of_the_data_database_show_the_same_in_any_order_of_registration(
-    ruled: DataWorld, data: st.DataObject, wanted: list[Scope]
+    ruled: CommitWorld, data: st.DataObject, wanted: list[Scope]
 ) -> None:
     """What the data database refuses never gets a number; what it accepts is registered."""
     plain = Plain()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.datasets import COLUMNS, FORK, DataWorld
+from tests.commit_world import COLUMNS, FORK, CommitWorld
 from trace_core.dag.model import Column
 from trace_core.identity.model import SYSTEM
 from trace_core.kernel.errors import (
@@ -27,7 +27,7 @@ FIVE, SIX = Scope(cursor=5), Scope(cursor=6)
 RANGE = Scope.of_range(0, 9)
 
 
-def _feed(world: DataWorld, *scopes: Scope) -> Claimed:
+def _feed(world: CommitWorld, *scopes: Scope) -> Claimed:
     """The source's slice, running, after it committed these scopes."""
     source = world.take("a")
     for scope in scopes:
@@ -35,14 +35,14 @@ def _feed(world: DataWorld, *scopes: Scope) -> Claimed:
     return source
 
 
-def _yield(world: DataWorld, source: Claimed, **fields: Any) -> None:
+def _yield(world: CommitWorld, source: Claimed, **fields: Any) -> None:
     assert world.report(source, "Yielded", **fields).status == "Yielded"
 
 
 # Registered and announced ----------------------------------------------------------------------
 
 
-def test_a_commit_is_registered_numbered_and_announced(fork: DataWorld) -> None:
+def test_a_commit_is_registered_numbered_and_announced(fork: CommitWorld) -> None:
     source = fork.take("a")
     done = fork.commit(source, [fork.written(source, "a", FIVE)])
     assert [each.commit_number for each in done.commits] == [1]
@@ -57,7 +57,7 @@ def test_a_commit_is_registered_numbered_and_announced(fork: DataWorld) -> None:
 
 
 def test_all_outputs_of_one_completion_are_registered_and_announced_together(
-    fork: DataWorld,
+    fork: CommitWorld,
 ) -> None:
     _feed(fork, FIVE)
     task = fork.take("b")
@@ -69,7 +69,7 @@ def test_all_outputs_of_one_completion_are_registered_and_announced_together(
     assert fork.ready("c") == 1
 
 
-def test_one_wrong_output_leaves_nothing_of_the_others(fork: DataWorld) -> None:
+def test_one_wrong_output_leaves_nothing_of_the_others(fork: CommitWorld) -> None:
     _feed(fork, FIVE)
     task = fork.take("b")
     outputs = [fork.written(task, "b", FIVE), fork.written(task, "b", FIVE, index=1)]
@@ -79,7 +79,7 @@ def test_one_wrong_output_leaves_nothing_of_the_others(fork: DataWorld) -> None:
     assert fork.status_of(task) == "Running"
 
 
-def test_the_pins_of_the_attempt_are_kept_with_its_commit(fork: DataWorld) -> None:
+def test_the_pins_of_the_attempt_are_kept_with_its_commit(fork: CommitWorld) -> None:
     _feed(fork, FIVE)
     task = fork.take("b")
     fork.complete(task, outputs=[fork.written(task, "b", FIVE)])
@@ -88,7 +88,7 @@ def test_the_pins_of_the_attempt_are_kept_with_its_commit(fork: DataWorld) -> No
     assert pins == {str(fork.output("a")[0]): (1, 1), str(fork.output("side")[0]): (0, 1)}
 
 
-def test_the_same_body_twice_is_the_same_outcome_and_one_commit(fork: DataWorld) -> None:
+def test_the_same_body_twice_is_the_same_outcome_and_one_commit(fork: CommitWorld) -> None:
     source = _feed(fork, FIVE)
     task = fork.take("b")
     outputs = [fork.written(task, "b", FIVE)]
@@ -102,7 +102,7 @@ def test_the_same_body_twice_is_the_same_outcome_and_one_commit(fork: DataWorld)
     assert len(fork.commits("a")) == 2 and len(fork.announced("a")) == 2
 
 
-def test_what_was_committed_in_the_middle_may_come_again_with_the_end(fork: DataWorld) -> None:
+def test_what_was_committed_in_the_middle_may_come_again_with_the_end(fork: CommitWorld) -> None:
     _feed(fork, FIVE)
     task = fork.take("b")
     output = fork.written(task, "b", FIVE)
@@ -115,14 +115,14 @@ def test_what_was_committed_in_the_middle_may_come_again_with_the_end(fork: Data
 # Events of outputs with rows ---------------------------------------------------------------------
 
 
-def test_an_event_of_the_scope_is_merged_into_its_commit(fork: DataWorld) -> None:
+def test_an_event_of_the_scope_is_merged_into_its_commit(fork: CommitWorld) -> None:
     source = fork.take("a")
     done = fork.commit(source, [fork.written(source, "a", FIVE)], [fork.event("a", 5)])
     assert (done.accepted, done.duplicates, done.tasks_made) == (1, 1, 1)
     assert fork.announced("a") == [(1, "c5", False)]
 
 
-def test_an_event_without_its_commit_is_refused(fork: DataWorld) -> None:
+def test_an_event_without_its_commit_is_refused(fork: CommitWorld) -> None:
     source = _feed(fork, FIVE)
     with pytest.raises(UncommittedScope):
         fork.accept(source, [fork.event("a", 6)])
@@ -133,33 +133,33 @@ def test_an_event_without_its_commit_is_refused(fork: DataWorld) -> None:
     assert fork.announced("b") == [] and [each.scope for each in fork.commits("a")] == ["c5"]
 
 
-def test_an_event_after_its_commit_says_nothing_new(fork: DataWorld) -> None:
+def test_an_event_after_its_commit_says_nothing_new(fork: CommitWorld) -> None:
     source = _feed(fork, FIVE)
     done = fork.accept(source, [fork.event("a", 5)])
     assert (done.accepted, done.duplicates) == (0, 1)
     assert fork.announced("a") == [(1, "c5", False)]
 
 
-def test_events_without_rows_go_beside_outputs_with_rows(data_world: DataWorld) -> None:
-    data_world.deploy(FORK)
-    data_world.keep("b", "s3")
-    source = data_world.take("a")
-    data_world.accept(source, [data_world.event("a", 5)])
-    task = data_world.take("b")
-    outputs = [data_world.written(task, "b", FIVE)]
-    events = [data_world.event("b", 5, index=1), data_world.event("b", 5)]
-    assert data_world.complete(task, outputs=outputs, events=events).status == "Completed"
-    assert data_world.announced("b") == [(1, "c5", False)]
-    assert data_world.announced("b", 1) == [(0, "c5", False)]
-    foreign = data_world.take("c")
-    refused = data_world.complete(foreign, events=[data_world.event("b", 1)])
+def test_events_without_rows_go_beside_outputs_with_rows(commit_world: CommitWorld) -> None:
+    commit_world.deploy(FORK)
+    commit_world.keep("b", "s3")
+    source = commit_world.take("a")
+    commit_world.accept(source, [commit_world.event("a", 5)])
+    task = commit_world.take("b")
+    outputs = [commit_world.written(task, "b", FIVE)]
+    events = [commit_world.event("b", 5, index=1), commit_world.event("b", 5)]
+    assert commit_world.complete(task, outputs=outputs, events=events).status == "Completed"
+    assert commit_world.announced("b") == [(1, "c5", False)]
+    assert commit_world.announced("b", 1) == [(0, "c5", False)]
+    foreign = commit_world.take("c")
+    refused = commit_world.complete(foreign, events=[commit_world.event("b", 1)])
     assert isinstance(refused.error, ForeignOutput)
 
 
 # Replace, append, overlap -------------------------------------------------------------------------
 
 
-def test_a_fork_a_b_a_makes_three_commits_and_three_announcements(fork: DataWorld) -> None:
+def test_a_fork_a_b_a_makes_three_commits_and_three_announcements(fork: CommitWorld) -> None:
     for value in ("A", "B", "A"):
         source = fork.take("a")
         _yield(fork, source, outputs=[fork.written(source, "a", FIVE, value=value)])
@@ -173,7 +173,7 @@ def test_a_fork_a_b_a_makes_three_commits_and_three_announcements(fork: DataWorl
     assert fork.ready("b") == 3
 
 
-def test_a_rewrite_is_told_to_everybody_who_reads_the_dataset(fork: DataWorld) -> None:
+def test_a_rewrite_is_told_to_everybody_who_reads_the_dataset(fork: CommitWorld) -> None:
     """Of `side`, b only reads: a new scope makes no task there, a rewritten one does."""
     for value, ready in (("A", 0), ("B", 1)):
         source = fork.take("side")
@@ -187,7 +187,7 @@ def test_a_rewrite_is_told_to_everybody_who_reads_the_dataset(fork: DataWorld) -
     assert [each.event_id for each in events] == [noted.event_id]
 
 
-def test_a_wider_scope_replaces_what_it_covers(fork: DataWorld) -> None:
+def test_a_wider_scope_replaces_what_it_covers(fork: CommitWorld) -> None:
     source = _feed(fork, FIVE, SIX, Scope(cursor=20))
     done = fork.commit(source, [fork.written(source, "a", RANGE)])
     assert done.commits[0].commit_number == 4
@@ -197,7 +197,7 @@ def test_a_wider_scope_replaces_what_it_covers(fork: DataWorld) -> None:
     assert noted.reason == "commit 4 replaced 1, 2"
 
 
-def test_a_scope_that_cuts_through_a_commit_is_refused_by_name(fork: DataWorld) -> None:
+def test_a_scope_that_cuts_through_a_commit_is_refused_by_name(fork: CommitWorld) -> None:
     source = _feed(fork, RANGE)
     with pytest.raises(PartialOverlap) as refused:
         fork.commit(source, [fork.written(source, "a", Scope.of_range(5, 14))])
@@ -207,20 +207,20 @@ def test_a_scope_that_cuts_through_a_commit_is_refused_by_name(fork: DataWorld) 
     assert len(fork.commits("a")) == 1
 
 
-def test_append_replaces_nothing(data_world: DataWorld) -> None:
-    data_world.deploy(FORK)
-    data_world.keep("a", "s3", "append")
+def test_append_replaces_nothing(commit_world: CommitWorld) -> None:
+    commit_world.deploy(FORK)
+    commit_world.keep("a", "s3", "append")
     for _ in range(2):
-        source = data_world.take("a")
-        _yield(data_world, source, outputs=[data_world.written(source, "a", FIVE)])
-    source = data_world.take("a")
-    _yield(data_world, source, outputs=[data_world.written(source, "a", RANGE)])
-    assert [each.replaced_at for each in data_world.commits("a")] == [None, None, None]
-    assert [rewrites for *_, rewrites in data_world.announced("a")] == [False, False, False]
-    assert data_world.count("invalidations") == 0
+        source = commit_world.take("a")
+        _yield(commit_world, source, outputs=[commit_world.written(source, "a", FIVE)])
+    source = commit_world.take("a")
+    _yield(commit_world, source, outputs=[commit_world.written(source, "a", RANGE)])
+    assert [each.replaced_at for each in commit_world.commits("a")] == [None, None, None]
+    assert [rewrites for *_, rewrites in commit_world.announced("a")] == [False, False, False]
+    assert commit_world.count("invalidations") == 0
 
 
-def test_outputs_of_one_report_may_not_overlap(fork: DataWorld) -> None:
+def test_outputs_of_one_report_may_not_overlap(fork: CommitWorld) -> None:
     source = fork.take("a")
     outputs = [fork.written(source, "a", scope) for scope in (FIVE, RANGE)]
     with pytest.raises(OutputsOverlap):
@@ -231,7 +231,7 @@ def test_outputs_of_one_report_may_not_overlap(fork: DataWorld) -> None:
 # Columns ------------------------------------------------------------------------------------------
 
 
-def test_the_first_commit_sets_the_columns_and_later_ones_keep_them(fork: DataWorld) -> None:
+def test_the_first_commit_sets_the_columns_and_later_ones_keep_them(fork: CommitWorld) -> None:
     source = _feed(fork, FIVE)
 
     def columns() -> Any:
@@ -256,7 +256,7 @@ def test_the_first_commit_sets_the_columns_and_later_ones_keep_them(fork: DataWo
 # The fence ----------------------------------------------------------------------------------------
 
 
-def _give_up(world: DataWorld, claim: Claimed) -> None:
+def _give_up(world: CommitWorld, claim: Claimed) -> None:
     """The lease is over, and the task is ready again."""
     world.pass_time(minutes=3)
     world.reaper.run_once()
@@ -264,7 +264,7 @@ def _give_up(world: DataWorld, claim: Claimed) -> None:
     world.dispatcher.run_once()
 
 
-def test_a_zombies_manifest_is_refused_once_attempt_2_was_claimed(fork: DataWorld) -> None:
+def test_a_zombies_manifest_is_refused_once_attempt_2_was_claimed(fork: CommitWorld) -> None:
     _feed(fork, FIVE)
     zombie = fork.take("b")
     outputs = [fork.written(zombie, "b", FIVE, value="old")]
@@ -281,7 +281,7 @@ def test_a_zombies_manifest_is_refused_once_attempt_2_was_claimed(fork: DataWorl
     assert fork.content("b", FIVE) == "new"
 
 
-def test_a_late_completion_commits_its_manifest(fork: DataWorld) -> None:
+def test_a_late_completion_commits_its_manifest(fork: CommitWorld) -> None:
     _feed(fork, FIVE)
     late = fork.take("b")
     outputs = [fork.written(late, "b", FIVE)]
@@ -291,7 +291,7 @@ def test_a_late_completion_commits_its_manifest(fork: DataWorld) -> None:
     assert fork.ready("b") == 0
 
 
-def test_an_attempt_cannot_commit_the_manifest_of_another_one(fork: DataWorld) -> None:
+def test_an_attempt_cannot_commit_the_manifest_of_another_one(fork: CommitWorld) -> None:
     _feed(fork, FIVE)
     first = fork.take("b")
     output = fork.written(first, "b", FIVE)
@@ -307,7 +307,7 @@ def test_an_attempt_cannot_commit_the_manifest_of_another_one(fork: DataWorld) -
     assert fork.commits("b") == []
 
 
-def test_a_canceled_task_commits_nothing(fork: DataWorld) -> None:
+def test_a_canceled_task_commits_nothing(fork: CommitWorld) -> None:
     _feed(fork, FIVE)
     task = fork.take("b")
     outputs = [fork.written(task, "b", FIVE)]
@@ -318,7 +318,7 @@ def test_a_canceled_task_commits_nothing(fork: DataWorld) -> None:
     assert fork.commits("b") == []
 
 
-def test_a_manifest_that_changed_after_its_commit_is_refused(fork: DataWorld) -> None:
+def test_a_manifest_that_changed_after_its_commit_is_refused(fork: CommitWorld) -> None:
     source = _feed(fork, FIVE)
     _, version = fork.output("a")
     fork.state.write("test", "UPDATE commits SET manifest_sha256 = 'other'", {})
@@ -334,7 +334,7 @@ def test_a_manifest_that_changed_after_its_commit_is_refused(fork: DataWorld) ->
         fork.commit(source, [report])
 
 
-def test_a_deployment_without_object_store_says_so(fork: DataWorld) -> None:
+def test_a_deployment_without_object_store_says_so(fork: CommitWorld) -> None:
     source = fork.take("a")
     output = fork.written(source, "a", FIVE)
     bare = type(fork.acceptance)(fork.state, fork.clock, fork.ids, fork.waker)
@@ -360,7 +360,7 @@ class Crash(Exception):
         ("complete_one:after_commit", True),
     ],
 )
-def test_a_crash_leaves_all_or_nothing(fork: DataWorld, point: str, committed: bool) -> None:
+def test_a_crash_leaves_all_or_nothing(fork: CommitWorld, point: str, committed: bool) -> None:
     _feed(fork, FIVE)
     task = fork.take("b")
     outputs = [fork.written(task, "b", FIVE), fork.written(task, "b", FIVE, index=1)]
@@ -384,7 +384,7 @@ def test_a_crash_leaves_all_or_nothing(fork: DataWorld, point: str, committed: b
 
 
 def test_numbers_are_in_the_order_of_commits_under_two_racing_transactions(
-    fork: DataWorld,
+    fork: CommitWorld,
 ) -> None:
     """The one that holds the counter commits first, whoever began first."""
     _feed(fork, FIVE, SIX)

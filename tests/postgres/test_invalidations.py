@@ -7,7 +7,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from tests.datasets import FORK, DataWorld
+from tests.commit_world import FORK, CommitWorld
 from trace_core.database.state import OPTIONS
 from trace_core.identity.model import SYSTEM, Actor, ActorKind, PlatformRole
 from trace_core.kernel.errors import Forbidden, NotFound
@@ -32,12 +32,12 @@ publish:
 )
 
 
-def _service(world: DataWorld) -> Invalidations:
+def _service(world: CommitWorld) -> Invalidations:
     return Invalidations(world.state, world.clock, world.ids, world.waker)
 
 
 def _declare(
-    world: DataWorld, key: str = "k1", org: OrgId | None = None, **fields: object
+    world: CommitWorld, key: str = "k1", org: OrgId | None = None, **fields: object
 ) -> Declaration:
     named = {"dataset": str(world.output("a")[0]), "reason": "wrong node", "cursor": 5, **fields}
     request = InvalidateRequest.model_validate({"key": key, **named})
@@ -45,17 +45,19 @@ def _declare(
 
 
 @pytest.fixture
-def world(data_world: DataWorld) -> DataWorld:
-    data_world.deploy(FORK)
+def world(commit_world: CommitWorld) -> CommitWorld:
+    commit_world.deploy(FORK)
     for job, index in (("a", 0), ("side", 0), ("b", 0), ("c", 0)):
-        data_world.keep(job, "s3", index=index)
-    source = data_world.take("a")
-    data_world.report(source, "Yielded", outputs=[data_world.written(source, "a", Scope(cursor=5))])
-    data_world.take("b")
-    return data_world
+        commit_world.keep(job, "s3", index=index)
+    source = commit_world.take("a")
+    commit_world.report(
+        source, "Yielded", outputs=[commit_world.written(source, "a", Scope(cursor=5))]
+    )
+    commit_world.take("b")
+    return commit_world
 
 
-def test_a_declared_scope_is_told_once_to_each_dependent_job(world: DataWorld) -> None:
+def test_a_declared_scope_is_told_once_to_each_dependent_job(world: CommitWorld) -> None:
     world.clear_outbox()
     done = _declare(world)
     assert done.tasks_made == 1 and not done.repeated
@@ -78,11 +80,11 @@ def test_a_declared_scope_is_told_once_to_each_dependent_job(world: DataWorld) -
     assert entry.detail["reason"] == "wrong node"
 
 
-def test_a_job_that_only_reads_the_dataset_is_told_too(world: DataWorld) -> None:
+def test_a_job_that_only_reads_the_dataset_is_told_too(world: CommitWorld) -> None:
     assert _declare(world, dataset=str(world.output("side")[0])).tasks_made == 1
 
 
-def test_the_next_commit_goes_on_behind_it(world: DataWorld) -> None:
+def test_the_next_commit_goes_on_behind_it(world: CommitWorld) -> None:
     _declare(world)
     source = world.take("a")
     world.report(source, "Yielded", outputs=[world.written(source, "a", Scope(cursor=5))])
@@ -91,7 +93,7 @@ def test_the_next_commit_goes_on_behind_it(world: DataWorld) -> None:
     assert world.counter("a").readable == 3
 
 
-def test_the_pin_of_the_data_database_does_not_move(world: DataWorld) -> None:
+def test_the_pin_of_the_data_database_does_not_move(world: CommitWorld) -> None:
     """Its commits are numbered there: a number that was taken here would never be reached."""
     world.keep("b", "postgres")
     source = world.take("a")
@@ -108,7 +110,7 @@ def test_the_pin_of_the_data_database_does_not_move(world: DataWorld) -> None:
     assert world.announced("b") == [(1, "c1", False), (2, "c1", True), (2, "c2", False)]
 
 
-def test_the_same_key_again_declares_nothing_more(world: DataWorld) -> None:
+def test_the_same_key_again_declares_nothing_more(world: CommitWorld) -> None:
     first, again = _declare(world), _declare(world)
     assert again.repeated and again.invalidations == first.invalidations
     assert world.ready("b") == 1 and world.count("invalidations") == 1
@@ -119,22 +121,22 @@ def test_the_same_key_again_declares_nothing_more(world: DataWorld) -> None:
     assert not _declare(world, "k2").repeated
 
 
-def test_a_published_name_names_its_current_parts(data_world: DataWorld) -> None:
-    data_world.deploy(PUBLISHED)
-    done = _declare(data_world, dataset="blocks", cursor=None, start=0, end=9)
-    assert [each.dataset_uuid for each in done.invalidations] == [data_world.output("a")[0]]
-    (shown,) = _service(data_world).list(data_world.org, dataset="blocks")
+def test_a_published_name_names_its_current_parts(commit_world: CommitWorld) -> None:
+    commit_world.deploy(PUBLISHED)
+    done = _declare(commit_world, dataset="blocks", cursor=None, start=0, end=9)
+    assert [each.dataset_uuid for each in done.invalidations] == [commit_world.output("a")[0]]
+    (shown,) = _service(commit_world).list(commit_world.org, dataset="blocks")
     assert shown["scope"] == {"partition_key": "0-9", "start": 0, "end": 9}
 
 
-def test_foreign_and_unknown_datasets_are_not_found(world: DataWorld) -> None:
+def test_foreign_and_unknown_datasets_are_not_found(world: CommitWorld) -> None:
     with pytest.raises(NotFound):
         _declare(world, dataset="nothing")
     with pytest.raises(NotFound):
         _declare(world, org=world.another_org())
 
 
-def test_only_those_who_may_deploy_the_dag_may_declare(world: DataWorld) -> None:
+def test_only_those_who_may_deploy_the_dag_may_declare(world: CommitWorld) -> None:
     reader = Actor(
         ActorKind.USER, "reader", UserId(world.ids.uuid()), platform_role=PlatformRole.READER
     )
@@ -146,12 +148,12 @@ def test_only_those_who_may_deploy_the_dag_may_declare(world: DataWorld) -> None
     assert world.count("invalidations") == 0
 
 
-def _finish(world: DataWorld, task: Claimed) -> None:
+def _finish(world: CommitWorld, task: Claimed) -> None:
     assert world.complete(task).status == "Completed"
 
 
 def test_an_invalidation_is_processed_when_its_tasks_have_completed(
-    world: DataWorld,
+    world: CommitWorld,
 ) -> None:
     _declare(world)
 
@@ -166,7 +168,7 @@ def test_an_invalidation_is_processed_when_its_tasks_have_completed(
     assert shown() == (True, ["b Completed"])
 
 
-def test_pages_go_by_id_and_by_dataset(world: DataWorld) -> None:
+def test_pages_go_by_id_and_by_dataset(world: CommitWorld) -> None:
     for number in range(3):
         _declare(world, f"k{number}", cursor=number)
     _declare(world, "side", dataset=str(world.output("side")[0]))
@@ -178,7 +180,7 @@ def test_pages_go_by_id_and_by_dataset(world: DataWorld) -> None:
     assert _service(world).list(world.another_org()) == []
 
 
-def test_the_list_finds_tasks_by_their_ids(world: DataWorld) -> None:
+def test_the_list_finds_tasks_by_their_ids(world: CommitWorld) -> None:
     _declare(world)
     with psycopg.connect(world.state.dsn, options=OPTIONS) as connection:
         text = SQL["list_invalidations"].replace("%(dataset_uuids)b", "NULL")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.datasets import FORK, DataWorld
+from tests.commit_world import FORK, CommitWorld
 from tests.factories import completion
 from trace_core.identity.model import SYSTEM
 from trace_core.kernel.errors import Invalid, OutcomeDiffers, StaleAttempt, Superseded, TaskCanceled
@@ -14,14 +14,14 @@ from trace_core.tasks.claim import Claimed
 FIVE = Scope(cursor=5)
 
 
-def _rewrite(world: DataWorld, job: str, value: str) -> None:
+def _rewrite(world: CommitWorld, job: str, value: str) -> None:
     source = world.take(job)
     output = world.written(source, job, FIVE, value=value)
     assert world.report(source, "Yielded", outputs=[output]).status == "Yielded"
 
 
 @pytest.fixture
-def two(fork: DataWorld) -> tuple[DataWorld, Claimed, Claimed]:
+def two(fork: CommitWorld) -> tuple[CommitWorld, Claimed, Claimed]:
     """A slow task that read commit 1 of a, and a quick one that read commit 2."""
     _rewrite(fork, "a", "A")
     slow = fork.take("b")
@@ -30,7 +30,7 @@ def two(fork: DataWorld) -> tuple[DataWorld, Claimed, Claimed]:
 
 
 def test_a_slow_task_with_older_pins_never_replaces_a_newer_result(
-    two: tuple[DataWorld, Claimed, Claimed],
+    two: tuple[CommitWorld, Claimed, Claimed],
 ) -> None:
     world, slow, quick = two
     outputs = [world.written(slow, "b", FIVE, value="of_A")]
@@ -46,7 +46,7 @@ def test_a_slow_task_with_older_pins_never_replaces_a_newer_result(
 
 
 def test_a_superseded_task_goes_on_at_once_with_fresh_pins_and_loses_no_attempt(
-    two: tuple[DataWorld, Claimed, Claimed],
+    two: tuple[CommitWorld, Claimed, Claimed],
 ) -> None:
     world, slow, quick = two
     world.complete(quick, outputs=[world.written(quick, "b", FIVE)])
@@ -66,7 +66,7 @@ def test_a_superseded_task_goes_on_at_once_with_fresh_pins_and_loses_no_attempt(
     assert sorted(outcomes) == ["Completed", "Superseded"]
 
 
-def test_what_failed_before_still_counts(fork: DataWorld) -> None:
+def test_what_failed_before_still_counts(fork: CommitWorld) -> None:
     _rewrite(fork, "a", "A")
     for number in range(3):
         task = fork.take("b")
@@ -82,7 +82,7 @@ def test_what_failed_before_still_counts(fork: DataWorld) -> None:
     ].n == 0  # fmt: skip
 
 
-def test_reported_twice_it_is_queued_once(two: tuple[DataWorld, Claimed, Claimed]) -> None:
+def test_reported_twice_it_is_queued_once(two: tuple[CommitWorld, Claimed, Claimed]) -> None:
     world, slow, _ = two
     assert world.report(slow, "Superseded").status == "Superseded"
     assert world.report(slow, "Superseded").status == "Superseded"
@@ -92,37 +92,39 @@ def test_reported_twice_it_is_queued_once(two: tuple[DataWorld, Claimed, Claimed
     assert isinstance(world.complete(slow).error, OutcomeDiffers)
 
 
-def test_what_the_task_held_is_given_back(data_world: DataWorld) -> None:
-    data_world.deploy(FORK.replace("name: b,", "name: b, scaling: {max_concurrency: 1},"))
+def test_what_the_task_held_is_given_back(commit_world: CommitWorld) -> None:
+    commit_world.deploy(FORK.replace("name: b,", "name: b, scaling: {max_concurrency: 1},"))
     for job in ("a", "b"):
-        data_world.keep(job, "s3")
-    _rewrite(data_world, "a", "A")
-    _rewrite(data_world, "a", "B")
-    slow = data_world.take("b")
+        commit_world.keep(job, "s3")
+    _rewrite(commit_world, "a", "A")
+    _rewrite(commit_world, "a", "B")
+    slow = commit_world.take("b")
 
     def running() -> int:
-        return int(data_world.rows("SELECT running FROM capacities WHERE kind = 'job'")[0].running)
+        return int(
+            commit_world.rows("SELECT running FROM capacities WHERE kind = 'job'")[0].running
+        )
 
     assert running() == 1
-    data_world.report(slow, "Superseded")
+    commit_world.report(slow, "Superseded")
     assert running() == 0
 
 
-def test_a_source_is_never_superseded(fork: DataWorld) -> None:
+def test_a_source_is_never_superseded(fork: CommitWorld) -> None:
     source = fork.take("a")
     assert isinstance(fork.report(source, "Superseded").error, Invalid)
     with pytest.raises(ValueError, match="no events, outputs or state"):
         completion(source, "Superseded", events=[fork.event("a", 5)])
 
 
-def test_a_canceled_task_is_not_queued_again(two: tuple[DataWorld, Claimed, Claimed]) -> None:
+def test_a_canceled_task_is_not_queued_again(two: tuple[CommitWorld, Claimed, Claimed]) -> None:
     world, slow, _ = two
     world.admin.cancel(world.org, slow.task_id, SYSTEM)
     assert isinstance(world.report(slow, "Superseded").error, TaskCanceled)
 
 
 def test_an_attempt_that_was_given_up_is_only_noted(
-    two: tuple[DataWorld, Claimed, Claimed],
+    two: tuple[CommitWorld, Claimed, Claimed],
 ) -> None:
     world, slow, _ = two
     world.pass_time(minutes=3)
@@ -137,7 +139,7 @@ def test_an_attempt_that_was_given_up_is_only_noted(
     assert isinstance(result.error, OutcomeDiffers | StaleAttempt)
 
 
-def test_an_input_that_only_one_of_them_has_does_not_count(fork: DataWorld) -> None:
+def test_an_input_that_only_one_of_them_has_does_not_count(fork: CommitWorld) -> None:
     """Pins are compared for each dataset that both read; here `side` moved on and a did not."""
     _rewrite(fork, "a", "A")
     slow = fork.take("b")
@@ -149,7 +151,7 @@ def test_an_input_that_only_one_of_them_has_does_not_count(fork: DataWorld) -> N
     assert isinstance(refused.error, Superseded)
 
 
-def test_a_moved_pointer_is_later_than_any_commit(fork: DataWorld) -> None:
+def test_a_moved_pointer_is_later_than_any_commit(fork: CommitWorld) -> None:
     _rewrite(fork, "a", "A")
     _rewrite(fork, "a", "B")
     first, second = fork.take("b"), fork.take("b")
@@ -164,7 +166,7 @@ def test_a_moved_pointer_is_later_than_any_commit(fork: DataWorld) -> None:
     )
 
 
-def test_another_scope_or_the_same_pins_may_be_written(fork: DataWorld) -> None:
+def test_another_scope_or_the_same_pins_may_be_written(fork: CommitWorld) -> None:
     _rewrite(fork, "a", "A")
     slow = fork.take("b")
     _rewrite(fork, "a", "B")

@@ -43,7 +43,7 @@ jobs:
 """a triggers b, which reads side too; c follows b."""
 
 
-class DataWorld(World):
+class CommitWorld(World):
     def __init__(self, state: StateDatabase, clock: ManualClock, ids: Ids, folder: Path) -> None:
         super().__init__(state, clock, ids)
         self.objects = FileObjectStore(folder)
