@@ -26,17 +26,20 @@ from trace_core.outbox.queues import QueueAdmin
 from trace_core.outbox.relay import Relay, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.waker import Function
+from trace_core.storage.model import Manifest, ManifestIdentity
 from trace_core.tasks.admin import TaskAdmin
 from trace_core.tasks.claim import Claims
 from trace_core.tasks.complete import Completions
 from trace_core.tasks.event_views import EventViews
 from trace_core.tasks.events import EventAcceptance
+from trace_core.tasks.invalidations import Invalidations
 from trace_core.tasks.invoke import invoke_ready
 from trace_core.tasks.leases import Leases
 from trace_core.tasks.names import TaskNames
 from trace_core.tasks.payload import Payloads, TokenRequest
 from trace_core.tasks.quotas import Quotas
 from trace_core.tasks.reaper import Reaper
+from trace_core.tasks.reconcile import DataRecords, Reconciliation
 from trace_core.tasks.views import Views
 from trace_core.worker.client import HttpClient, WorkerApi
 from trace_core.worker.drain import Drain
@@ -69,14 +72,26 @@ class App(IdentityServices):
         return self._part("events", self._build_events)
 
     def _build_events(self) -> EventAcceptance:
-        return EventAcceptance(self.state, self.clock, self.ids, self.waker)
+        return EventAcceptance(
+            self.state, self.clock, self.ids, self.waker, read_manifest=self._read_manifest
+        )
+
+    def _read_manifest(self, key: str, prefix: str, expected: ManifestIdentity) -> Manifest:
+        # With the first manifest, not with the process: Arrow takes its time to load, and a
+        # deployment without rows needs neither it nor an object store.
+        from trace_core.storage.objects import verify_manifest
+
+        return verify_manifest(self.objects, key, prefix, expected)
 
     @property
     def completions(self) -> Completions:
         return self._part("completions", self._build_completions)
 
     def _build_completions(self) -> Completions:
-        return Completions(self.state, self.clock, self.ids, self.waker, self.jitter, self.timings)
+        return Completions(
+            self.state, self.clock, self.ids, self.waker, self.jitter, self.timings,
+            read_manifest=self._read_manifest,
+        )  # fmt: skip
 
     @property
     def reaper(self) -> Reaper:
@@ -220,6 +235,25 @@ class App(IdentityServices):
             self.state, self.clock, self.ids, self.waker, control, self.timings,
             chores=(self.builds.chore, self.backfills.chore),
         )  # fmt: skip
+
+    @property
+    def reconciliation(self) -> Reconciliation:
+        return self._part("reconciliation", self._build_reconciliation)
+
+    def _build_reconciliation(self) -> Reconciliation:
+        def records() -> DataRecords:
+            from trace_core.storage.postgres_output import PostgresOutput
+
+            return PostgresOutput(self.data_writer, self.clock)
+
+        return Reconciliation(self.state, self.clock, self.ids, self.waker, records, self.timings)
+
+    @property
+    def invalidations(self) -> Invalidations:
+        return self._part("invalidations", self._build_invalidations)
+
+    def _build_invalidations(self) -> Invalidations:
+        return Invalidations(self.state, self.clock, self.ids, self.waker)
 
     def _issue(self, request: TokenRequest) -> str:
         """The grant of one attempt; inputs are read as of their version until pins exist."""
