@@ -268,6 +268,13 @@ def test_what_is_no_manifest_at_all_is_refused(data: bytes) -> None:
         parse_manifest(data, PREFIX)
 
 
+def test_a_statistic_that_is_no_text_is_refused(store: FileObjectStore) -> None:
+    fields = json.loads(write(store).canonical())
+    fields["objects"][0]["minimum"]["hash"] = "\ud800"
+    with pytest.raises(ManifestInvalid, match="UTF-8"):
+        parse_manifest(json.dumps(fields).encode(), PREFIX)
+
+
 def test_a_folder_named_by_dots_is_refused(store: FileObjectStore) -> None:
     fields = json.loads(write(store).canonical())
     fields["scope"] = {"partition_key": ".."}
