@@ -37,6 +37,7 @@ from trace_core.tasks.payload import Payloads, TokenRequest
 from trace_core.tasks.quotas import Quotas
 from trace_core.tasks.reaper import Reaper
 from trace_core.tasks.reconcile import DataRecords, Reconciliation
+from trace_core.tasks.staging import StagingCleanup
 from trace_core.tasks.views import Views
 from trace_core.worker.client import HttpClient, WorkerApi
 from trace_core.worker.drain import Drain
@@ -220,6 +221,13 @@ class App(IdentityServices):
             return PostgresOutput(self.data_writer, self.clock)
 
         return Reconciliation(self.state, self.clock, self.ids, self.waker, records, self.timings)
+
+    @property
+    def staging_cleanup(self) -> StagingCleanup:
+        return self._part("staging_cleanup", self._build_staging_cleanup)
+
+    def _build_staging_cleanup(self) -> StagingCleanup:
+        return StagingCleanup(self.state, self.clock, self.objects)
 
     @property
     def invalidations(self) -> Invalidations:
