@@ -45,6 +45,7 @@ class Choices:
     dispatch_seconds: float = 1.0
     """The next slice of a source may start this late."""
     reap_seconds: float = 5.0
+    clean_seconds: float = 3600.0
     stop_grace_seconds: float = 3.0
 
 
@@ -141,7 +142,11 @@ class Platform:
                 Function.DISPATCHER,
             ),
             Scheduled("reaper", reaper, timedelta(seconds=self._choices.reap_seconds)),
-            Scheduled("staging_cleanup", staging_cleanup, timedelta(hours=1)),
+            Scheduled(
+                "staging_cleanup",
+                staging_cleanup,
+                timedelta(seconds=self._choices.clean_seconds),
+            ),
         )
         self.scheduler = Scheduler(
             functions,
