@@ -35,7 +35,10 @@ SELECT c.number, c.scope, c.range_start, c.range_end, c.replaced_at, c.task_id, 
 -- include: wanted
          ORDER BY number DESC
          LIMIT %(limit)s) w
-  JOIN commits c ON c.dataset_version = %(dataset_version)s AND c.number = w.number
+ CROSS JOIN LATERAL (
+       SELECT * FROM commits c
+        WHERE c.dataset_version = %(dataset_version)s AND c.number = w.number
+        LIMIT 1) c
  ORDER BY c.number DESC
 
 -- name: task_of_lineage
