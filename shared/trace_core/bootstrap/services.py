@@ -26,6 +26,7 @@ from trace_core.outbox.queues import QueueAdmin
 from trace_core.outbox.relay import Relay, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.waker import Function
+from trace_core.registry.lineage import Lineage
 from trace_core.storage.model import Manifest, ManifestIdentity
 from trace_core.tasks.admin import TaskAdmin
 from trace_core.tasks.claim import Claims
@@ -40,6 +41,7 @@ from trace_core.tasks.payload import Payloads, TokenRequest
 from trace_core.tasks.quotas import Quotas
 from trace_core.tasks.reaper import Reaper
 from trace_core.tasks.reconcile import DataRecords, Reconciliation
+from trace_core.tasks.staging import StagingCleanup
 from trace_core.tasks.views import Views
 from trace_core.worker.client import HttpClient, WorkerApi
 from trace_core.worker.drain import Drain
@@ -247,6 +249,17 @@ class App(IdentityServices):
             return PostgresOutput(self.data_writer, self.clock)
 
         return Reconciliation(self.state, self.clock, self.ids, self.waker, records, self.timings)
+
+    @property
+    def lineage(self) -> Lineage:
+        return self._part("lineage", lambda: Lineage(self.state))
+
+    @property
+    def staging_cleanup(self) -> StagingCleanup:
+        return self._part("staging_cleanup", self._build_staging_cleanup)
+
+    def _build_staging_cleanup(self) -> StagingCleanup:
+        return StagingCleanup(self.state, self.clock, self.objects)
 
     @property
     def invalidations(self) -> Invalidations:
