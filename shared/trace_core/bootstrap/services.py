@@ -195,7 +195,7 @@ class App(IdentityServices):
         return Dispatcher(self.state, self.clock, self.ids, self.waker, control, self.timings)
 
     def _issue(self, request: TokenRequest) -> str:
-        """The grant of one attempt; inputs are read as of their version until pins exist."""
+        """The grant of one attempt: its inputs at their pins, and its own prefixes."""
         return self.tokens.issue(
             TaskGrant(
                 request.org_id,
@@ -203,8 +203,11 @@ class App(IdentityServices):
                 request.attempt,
                 LeaseToken(request.lease_token),
                 request.job_id,
-                tuple(InputPin(DatasetVersion(each), 0) for each in request.input_versions),
-                (),
+                tuple(
+                    InputPin(DatasetVersion(pin.dataset_version), pin.number)
+                    for pin in request.pins
+                ),
+                request.read_prefixes,
                 request.write_prefixes,
                 (self.clock.now() + request.lifetime).replace(microsecond=0),
             )

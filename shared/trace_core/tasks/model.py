@@ -128,6 +128,11 @@ def lapse_counts_as_failure(lapses: int) -> bool:
     return lapses >= limits.MAX_LAPSED_RESERVATIONS
 
 
+def version_prefix(org_id: UUID, dataset: UUID, version: UUID) -> str:
+    """Where all objects of one dataset version lie."""
+    return f"org/{org_id}/dataset/{dataset}/version/{version}/"
+
+
 def staging_prefix(
     org_id: UUID,
     dataset: UUID,
@@ -138,10 +143,8 @@ def staging_prefix(
     output: int,
 ) -> str:
     """Where one attempt (or slice) may write one output; nobody else ever writes there."""
-    return (
-        f"org/{org_id}/dataset/{dataset}/version/{version}/staging/"
-        f"{task_id}/{attempt}-{sequence}/{output}/"
-    )
+    own = f"staging/{task_id}/{attempt}-{sequence}/{output}/"
+    return version_prefix(org_id, dataset, version) + own
 
 
 def is_own_location(location: str, prefix: str, dataset: UUID) -> bool:
