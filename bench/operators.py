@@ -24,6 +24,19 @@ OPERATORS = [
         source_kinds=frozenset({SourceKind.ALWAYS_ON}),
         description="Announces what the benchmark tells it to.",
     ),
+    *(
+        OperatorSpec(
+            name=name,
+            code_version="1",
+            activations=frozenset({Activation.REACTIVE}),
+            runtimes=frozenset({Runtime.WORKER}),
+            control=True,
+            config=NoConfig,
+            outputs=range(1, 50),
+            description="As many outputs as are asked for.",
+        )
+        for name in ("bench_wide", "bench_wider")
+    ),
     OperatorSpec(
         name="bench_step",
         code_version="1",

@@ -24,6 +24,7 @@ from bench.over_http import ApiServer, run_over_http
 from bench.peers import CONCURRENCY, has_procrastinate, measure_procrastinate
 from bench.pool import measure_pool, pool_site
 from bench.report import Report, Row
+from bench.switches import measure_switches
 from bench.world import Server, Site, clear_work
 
 _FILLED_SHARE = 0.8
@@ -250,6 +251,26 @@ def pool(bench: Bench) -> None:
     )  # fmt: skip
 
 
+def switches(bench: Bench) -> None:
+    waiting = 100_000 if bench.sizes.rounds > 2 else 10_000
+    for datasets in (200, 2_000):
+        found = measure_switches(
+            bench.empty, bench.server.home, datasets=datasets, waiting=waiting, rounds=5
+        )
+        section = f"Switch of {datasets:,} datasets with {waiting:,} waiting tasks: one transaction"
+        target = "< 50 ms" if datasets == 200 else ""
+        for name, figure in (
+            ("cutover", found.cutover),
+            ("rollback", found.rollback),
+            ("roll forward", found.forward),
+            ("worst of all", found.worst),
+        ):
+            bench.report.add(
+                Row(section, name, figure, "ms", "nothing of the DAG is claimed meanwhile",
+                    target=target, held=figure < 50 if target else None)
+            )  # fmt: skip
+
+
 def http(bench: Bench) -> None:
     section = "The same over HTTP on loopback: one server process, one caller"
     site = contract_site(bench.empty, bench.server.home)
@@ -292,6 +313,7 @@ SECTIONS: dict[str, Callable[[Bench], None]] = {
     "latency": latency,
     "live": live,
     "pool": pool,
+    "switches": switches,
     "http": http,
     "peers": peers,
 }

@@ -12,6 +12,9 @@ from tests.manual_clock import ManualClock
 from trace_core.dag.catalog import Catalog, OperatorSpec
 from trace_core.dag.model import Activation, Runtime
 from trace_core.database.state import StateDatabase
+from trace_core.deploy.backfills import Backfills
+from trace_core.deploy.builds import Builds
+from trace_core.deploy.plans import Plans
 from trace_core.deploy.requests import Requests
 from trace_core.deploy.service import Deploys
 from trace_core.dispatcher.control import Control
@@ -54,7 +57,7 @@ def stand_in(name: str, outputs: range = range(5)) -> OperatorSpec:
     )
 
 
-CATALOG: Catalog = builtin_catalog().with_operators(stand_in("work"))
+CATALOG: Catalog = builtin_catalog().with_operators(stand_in("work"), stand_in("rework"))
 
 CHAIN = """
 version: 1
@@ -93,6 +96,9 @@ class World:
         self.admin = TaskAdmin(state, clock, ids, self.waker)
         self.views = Views(state, clock)
         self.deploys = Deploys(state, clock, ids, self.waker, CATALOG)
+        self.builds = Builds(state, clock, ids, self.waker)
+        self.plans = Plans(state, CATALOG)
+        self.backfills = Backfills(state, clock, ids, self.waker, self.admin)
         self.requests = Requests(state, clock, ids, self.waker, CATALOG)
         self.outbox = Outbox(state, self.jitter)
         self.outbox_admin = OutboxAdmin(state, clock, ids, self.waker)
@@ -124,7 +130,8 @@ class World:
         row = self.rows(
             "SELECT v.dataset_uuid, v.dataset_version FROM dataset_versions v"
             " JOIN jobs j ON j.job_id = v.job_id"
-            " WHERE j.name = %(job)s AND v.output_index = %(index)s AND j.org_id = %(org)s",
+            " WHERE j.name = %(job)s AND v.output_index = %(index)s AND j.org_id = %(org)s"
+            " ORDER BY array_position(ARRAY['active', 'held', 'candidate', 'retired'], j.standing)",
             job=job,
             index=index,
             org=org or self.org,

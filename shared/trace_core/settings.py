@@ -166,7 +166,9 @@ class Settings(BaseModel):
         None, description="Profile aws: the function that runs tasks of `runtime: lambda`."
     )
     runner_concurrency: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
-        None, description="Profile aws: how many tasks of `runtime: lambda` may run at once."
+        None,
+        description="Profile aws: how many tasks of `runtime: lambda` may be reserved or running "
+        "at once, in all orgs together; the concurrency of the runner's function.",
     )
 
     @property

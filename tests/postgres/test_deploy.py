@@ -1,4 +1,4 @@
-"""Deploy: a first version, once; an edit is refused; nothing is half applied."""
+"""Deploy: a first version, once; nothing is half applied."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tests.factories import CHAIN, World
 from trace_core.dag.problems import DagInvalid
 from trace_core.identity.model import SYSTEM
-from trace_core.kernel.errors import AlreadyDeployed, Invalid
+from trace_core.kernel.errors import Invalid
 
 
 def test_deploying_the_same_definition_again_changes_nothing(world: World) -> None:
@@ -17,12 +17,6 @@ def test_deploying_the_same_definition_again_changes_nothing(world: World) -> No
     assert (first.created, second.created) == (True, False)
     assert second.version == 1
     assert world.count("dag_versions") == 1
-
-
-def test_an_edit_of_a_deployed_dag_is_refused_with_a_way_out(chain: World) -> None:
-    with pytest.raises(AlreadyDeployed, match="another name"):
-        chain.deploy(CHAIN.replace("max_attempts", "x") + "description: edited\n")
-    assert chain.count("jobs") == 3
 
 
 def test_a_bad_file_writes_nothing(world: World) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.factories import CHAIN, World
 from trace_core.dag.model import Runtime
 from trace_core.identity.model import SYSTEM
 from trace_core.kernel.errors import Unavailable
+from trace_core.outbox.relay import Send
 from trace_core.tasks.api import StartRequest
 from trace_core.tasks.claim import Claimed, Refused
 from trace_core.tasks.invoke import invoke_ready
@@ -37,6 +40,10 @@ def _start(world: World, reserved: Claimed, runner: str) -> Claimed | Refused:
         task_id=reserved.task_id, start_token=reserved.start_token, runner_id=runner
     )
     return world.claims.start(request)
+
+
+def _invoke(world: World, runtime: Any) -> Send:
+    return invoke_ready(world.claims, world.payloads, runtime, world.jitter)
 
 
 def test_the_exchange_begins_the_attempt(lambda_world: World) -> None:
@@ -110,7 +117,7 @@ def test_the_relay_hands_over_payloads_with_start_tokens(lambda_world: World) ->
         def start(self, payload: dict[str, object]) -> None:
             sent.append(payload)
 
-    send = invoke_ready(lambda_world.claims, lambda_world.payloads, Runtime_())  # type: ignore[arg-type]
+    send = _invoke(lambda_world, Runtime_())
     relay = lambda_world.relay(**{"lambda": send, "worker": lambda _org, _rows: None})
     relay.run_once()
     (payload,) = sent
@@ -131,7 +138,7 @@ def test_a_hand_over_that_fails_lapses_and_is_tried_again(lambda_world: World) -
             if len(calls) == 1:
                 raise Unavailable
 
-    send = invoke_ready(lambda_world.claims, lambda_world.payloads, Broken())  # type: ignore[arg-type]
+    send = _invoke(lambda_world, Broken())
     relay = lambda_world.relay(**{"lambda": send, "worker": lambda _org, _rows: None})
     assert relay.run_once().postponed == 1
     lambda_world.pass_time(minutes=2)
@@ -152,7 +159,7 @@ def test_no_more_is_reserved_than_the_runtime_has_room_for(lambda_world: World) 
         def room(self) -> int:
             return 0
 
-    send = invoke_ready(lambda_world.claims, lambda_world.payloads, Full())  # type: ignore[arg-type]
+    send = _invoke(lambda_world, Full())
     relay = lambda_world.relay(**{"lambda": send, "worker": lambda _org, _rows: None})
     for _ in range(25):
         assert relay.run_once().failed == 0

@@ -56,6 +56,9 @@ def check_holders(
     for capacity_id, (count, _) in running.items():
         limit = oracle.limits.get(capacity_id)
         oracle.must(limit is None or count <= limit, f"{count} holders, {limit} allowed")
+    started = sum(oracle.jobs[job].runtime == "lambda" for _, job, _ in holders)
+    room = oracle.world.runtime.concurrency
+    oracle.must(started <= room, f"{started} lambda tasks are held, there is room for {room}")
     counted = {row[0]: [row[1], row[2]] for row in counters}
     oracle.must(counted == running, f"counters {counted}, holders {running}")
     pooled = {task: job for task, job, _ in [*holders, *kept] if oracle.jobs[job].pool_id}

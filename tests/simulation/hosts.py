@@ -50,8 +50,11 @@ class OrderedClaims(Claims):
     def claim(self, org_id: OrgId, runtime: Runtime, limit: int, worker_id: str) -> list[Claimed]:
         return self._told(org_id, super().claim(org_id, runtime, limit, worker_id))
 
-    def reserve(self, org_id: OrgId, runtime: Runtime, limit: int) -> list[Claimed]:
-        return self._told(org_id, super().reserve(org_id, runtime, limit))
+    def reserve(
+        self, org_id: OrgId, runtime: Runtime, limit: int, *, concurrency: int | None = None
+    ) -> list[Claimed]:
+        found = super().reserve(org_id, runtime, limit, concurrency=concurrency)
+        return self._told(org_id, found)
 
     def claim_ids(
         self, org_id: OrgId, task_ids: Sequence[TaskId], worker_id: str
@@ -113,6 +116,7 @@ class Host:
         self.name = name
         self.clock = clock
         self._faults = faults
+        self._rng = rng
         state = definitions.state
         ids = Ids(clock.now, rng.getrandbits)
         self.claims = OrderedClaims(state, clock, ids, handed_out=handed_out)
@@ -145,7 +149,12 @@ class Host:
             "worker": send_wakeups(queue, Runtime.WORKER),
             "dispatcher": to_dispatcher,
             "lambda": invoke_ready(
-                self.claims, self.payloads, runtime, crash_points=self._faults.point
+                self.claims,
+                self.payloads,
+                runtime,
+                self._rng.random,
+                concurrency=runtime.concurrency,
+                crash_points=self._faults.point,
             ),
         }
         return Relay(self.outbox, self.clock, sends, crash_points=self._faults.point)

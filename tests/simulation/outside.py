@@ -102,6 +102,8 @@ class SimulatedRuntime:
     ) -> None:
         self._faults, self._rng, self._begins = faults, rng, begins
         self.down = False
+        self.concurrency = rng.choice((1, 2, 20))
+        """So many are reserved or running at once, in all orgs together."""
 
     def room(self) -> int:
         if self._faults.happens("runtime_busy", 0.06):

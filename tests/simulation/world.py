@@ -100,9 +100,9 @@ class World:
 
         def run() -> str | None:
             report = relay.run_once()
-            if not (report.sent or report.postponed):
+            if not (report.sent or report.waiting or report.postponed):
                 return None
-            return f"sent {report.sent} postponed {report.postponed}"
+            return f"sent {report.sent} waiting {report.waiting} postponed {report.postponed}"
 
         return Periodic(self, f"relay-{number}", 45.0, run)
 

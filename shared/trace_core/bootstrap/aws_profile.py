@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import boto3
 
 from trace_core.adapters.aws.calls import CONFIG
@@ -107,11 +109,11 @@ class AwsAdapters:
 
     def task_runtime(self) -> TaskRuntime:
         client = self._session.client("lambda", config=CONFIG)
-        return LambdaRuntime(
-            client,
-            self._required("runner_function"),
-            room=self._parts.settings.runner_concurrency or 1,
-        )
+        return LambdaRuntime(client, self._required("runner_function"))
+
+    def runner_concurrency(self) -> int | None:
+        limit: int = self._required("runner_concurrency")
+        return limit
 
     def credential_issuer(self) -> CredentialIssuer:
         client = self._session.client("sts", config=CONFIG)
@@ -122,8 +124,8 @@ class AwsAdapters:
     def close(self) -> None:
         pass
 
-    def _required(self, field: str) -> str:
-        value: str | None = getattr(self._parts.settings, field)
+    def _required(self, field: str) -> Any:
+        value = getattr(self._parts.settings, field)
         if value is None:
             name = variable(field)
             raise Invalid(f"The profile aws needs {name} for that.", variables=[name])

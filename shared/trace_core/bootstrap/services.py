@@ -8,7 +8,10 @@ from contextlib import closing, contextmanager
 from trace_core.bootstrap.identity import IdentityServices
 from trace_core.dag.model import Runtime
 from trace_core.database.history import History
+from trace_core.deploy.backfills import Backfills
+from trace_core.deploy.builds import Builds
 from trace_core.deploy.hooks import Hooks
+from trace_core.deploy.plans import Plans
 from trace_core.deploy.requests import Requests
 from trace_core.deploy.service import Deploys
 from trace_core.deploy.views import DagViews
@@ -144,6 +147,21 @@ class App(IdentityServices):
         return Deploys(self.state, self.clock, self.ids, self.waker, self.catalog)
 
     @property
+    def builds(self) -> Builds:
+        return self._part("builds", lambda: Builds(self.state, self.clock, self.ids, self.waker))
+
+    @property
+    def plans(self) -> Plans:
+        return self._part("plans", lambda: Plans(self.state, self.catalog))
+
+    @property
+    def backfills(self) -> Backfills:
+        return self._part("backfills", self._build_backfills)
+
+    def _build_backfills(self) -> Backfills:
+        return Backfills(self.state, self.clock, self.ids, self.waker, self.task_admin)
+
+    @property
     def requests(self) -> Requests:
         return self._part("requests", self._build_requests)
 
@@ -185,7 +203,13 @@ class App(IdentityServices):
     def _build_relay(self) -> Relay:
         sends = {
             Runtime.WORKER.value: send_wakeups(self.queue, Runtime.WORKER),
-            Runtime.LAMBDA.value: invoke_ready(self.claims, self.payloads, self.task_runtime),
+            Runtime.LAMBDA.value: invoke_ready(
+                self.claims,
+                self.payloads,
+                self.task_runtime,
+                self.jitter,
+                concurrency=self._adapters.runner_concurrency(),
+            ),
             Runtime.DISPATCHER.value: self._wake_dispatcher,
         }
         return Relay(Outbox(self.state, self.jitter), self.clock, sends)
@@ -205,7 +229,10 @@ class App(IdentityServices):
         control = Control(
             self.state, self.clock, self.claims, self.completions, self.payloads, self.catalog
         )
-        return Dispatcher(self.state, self.clock, self.ids, self.waker, control, self.timings)
+        return Dispatcher(
+            self.state, self.clock, self.ids, self.waker, control, self.timings,
+            chores=(self.builds.chore, self.backfills.chore),
+        )  # fmt: skip
 
     def _issue(self, request: TokenRequest) -> str:
         """The grant of one attempt: its inputs at their pins, and its own prefixes."""

@@ -73,3 +73,8 @@ def suggest_column_type(text: str) -> str:
         return f"write `{known}`"
     listed = f"write one of {', '.join(PLAIN_TYPES)} or numeric(p, s)"
     return did_you_mean(word, PLAIN_TYPES, listed) or listed
+
+
+def canonical_type(text: str) -> str:
+    """One spelling for each type: `numeric(38, 0)` is `numeric(38)`."""
+    return text.replace(" ", "").replace(",0)", ")") if text.startswith("numeric") else text

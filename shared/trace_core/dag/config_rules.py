@@ -46,12 +46,26 @@ def check_config(job: Record, spec: OperatorSpec, found: Findings) -> None:
             if each["type"] != "missing" or each["loc"][-1] not in meant:
                 _report(each, job, spec, found)
         return
-    job.values["config"] = config.model_dump(mode="json")
+    job.values["config"] = _settled(config, config.model_dump(mode="json"))
 
 
 def read_config(spec: OperatorSpec, given: dict[str, Any]) -> BaseModel:
     # As JSON: strict types then still take a list for a tuple and text for a duration.
     return spec.config.model_validate_json(json.dumps(given))
+
+
+def _settled(value: Any, plain: Any) -> Any:
+    """`plain` with its sets in one order: theirs differs from process to process."""
+    if isinstance(value, set | frozenset):
+        return sorted(plain, key=json.dumps)
+    if isinstance(value, BaseModel):
+        return {name: _settled(getattr(value, name, None), each) for name, each in plain.items()}
+    if isinstance(value, dict) and isinstance(plain, dict) and len(value) == len(plain):
+        pairs = zip(value.values(), plain.items(), strict=True)
+        return {name: _settled(each, json_value) for each, (name, json_value) in pairs}
+    if isinstance(value, list | tuple) and isinstance(plain, list):
+        return [_settled(each, json_value) for each, json_value in zip(value, plain, strict=True)]
+    return plain
 
 
 def _report(error: Any, job: Record, spec: OperatorSpec, found: Findings) -> None:

@@ -45,6 +45,8 @@ class Statements:
 
 
 def _shorten(statement: str) -> str:
-    """Without comments, indentation and blanks beside commas, brackets and equals signs; no literal
-    of ours holds any of those blanks."""
+    """Without comments, indentation, and blanks beside commas, brackets and equals signs.
+
+    No literal of ours holds any of those blanks.
+    """
     return _BLANKS.sub(r"\1", " ".join(_COMMENT.sub("", statement).split()))

@@ -7,7 +7,7 @@ RETURNING dag_id, active_dag_version_id, created_by, deploy_roles
 
 -- name: dag_by_name
 -- A DAG of the org, locked against other changes of it.
-SELECT dag_id, created_by, deploy_roles FROM dags
+SELECT dag_id, created_by, deploy_roles, active_dag_version_id FROM dags
  WHERE org_id = %(org_id)s AND name = %(name)s
    FOR NO KEY UPDATE
 
@@ -20,20 +20,20 @@ UPDATE dags SET deploy_roles = %(deploy_roles)s::text[] WHERE dag_id = %(dag_id)
 SELECT g.role FROM unnest(%(deploy_roles)s::text[]) AS g (role)
  WHERE NOT EXISTS (SELECT FROM org_roles o WHERE o.org_id = %(org_id)s AND o.role = g.role)
 
--- name: dag_version
--- One version of a DAG.
-SELECT v.number, v.content_sha256 FROM dag_versions v WHERE v.dag_version_id = %(dag_version_id)s
+-- name: version_of_content
+-- The version of a DAG that this very definition made, if it was deployed before.
+SELECT v.dag_version_id, v.number
+  FROM dag_versions v
+ WHERE v.dag_id = %(dag_id)s AND v.content_sha256 = %(content_sha256)s
 
 -- name: add_dag_version
--- The definition as it was given.
+-- The definition as it was given; not active yet.
 INSERT INTO dag_versions (dag_version_id, org_id, dag_id, number, content_sha256, source,
-                          created_by, created_at, activated_at)
-VALUES (%(dag_version_id)s, %(org_id)s, %(dag_id)s, %(number)s, %(content_sha256)s, %(source)s,
-        %(user_id)s, %(now)s, %(now)s)
-
--- name: activate
--- From now on this version's jobs may be claimed, and events route to them.
-UPDATE dags SET active_dag_version_id = %(dag_version_id)s WHERE dag_id = %(dag_id)s
+                          created_by, created_at, settings)
+SELECT %(dag_version_id)s, %(org_id)s, %(dag_id)s,
+       1 + coalesce((SELECT max(v.number) FROM dag_versions v WHERE v.dag_id = %(dag_id)s), 0),
+       %(content_sha256)s, %(source)s, %(user_id)s, %(now)s, %(settings)s
+RETURNING number
 
 -- name: refresh_standing
 -- What each job of a DAG is, after its active version, its deploy or its pause changed: `active` in
@@ -41,12 +41,13 @@ UPDATE dags SET active_dag_version_id = %(dag_version_id)s WHERE dag_id = %(dag_
 -- built itself; else `retired`. Only active ones, and candidates of a deploy that builds, may run.
 WITH derived AS (
     SELECT j.job_id,
-           CASE WHEN a.job_id IS NULL AND c.job_id IS NOT NULL THEN 'candidate'
+           CASE WHEN a.job_id IS NULL AND c.job_id IS NOT NULL AND j.built_at IS NULL
+                     THEN 'candidate'
                 WHEN a.job_id IS NULL THEN 'retired'
                 WHEN b.deploy_id IS NOT NULL AND c.job_id IS NULL AND s.job_id IS NOT NULL
                      THEN 'held'
                 ELSE 'active' END AS standing,
-           d.paused_at IS NULL AS runs, b.status = 'Building' AS builds
+           d.paused_at IS NULL AS runs, b.status = 'Building' AND NOT j.caught_up AS builds
       FROM jobs j
       JOIN dags d ON d.dag_id = j.dag_id
       LEFT JOIN dag_version_jobs a
@@ -117,10 +118,35 @@ VALUES (%(capacity_id)s, %(org_id)s, %(kind)s, %(name)s, %(max_running)s, %(rese
 INSERT INTO worker_pools (pool_id, org_id, dag_id, name, capacity_id)
 VALUES (%(pool_id)s, %(org_id)s, %(dag_id)s, %(name)s, %(capacity_id)s)
 
--- name: add_slot
--- One slot of a pool.
-INSERT INTO slots (slot_id, pool_id, position, name, env, secrets)
-VALUES (%(slot_id)s, %(pool_id)s, %(position)s, %(name)s, %(env)s, %(secrets)s)
+-- name: pool_by_name
+-- A worker pool of the DAG.
+SELECT pool_id, capacity_id FROM worker_pools WHERE dag_id = %(dag_id)s AND name = %(name)s
+
+-- name: put_slots
+-- The slots of a pool as a version has them; a slot that is held stays with its task until the end.
+WITH wanted AS (
+    SELECT s.*, (%(slot_ids)b::uuid[])[s.position] AS slot_id
+      FROM ROWS FROM (jsonb_to_recordset(%(slots)s) AS (name text, env jsonb, secrets jsonb))
+           WITH ORDINALITY AS s (name, env, secrets, position)
+),
+gone AS (
+    UPDATE slots SET retired = true
+     WHERE pool_id = %(pool_id)s AND NOT retired AND name NOT IN (SELECT name FROM wanted)
+)
+INSERT INTO slots AS s (slot_id, pool_id, position, name, env, secrets)
+SELECT w.slot_id, %(pool_id)s, w.position - 1, w.name, w.env, w.secrets FROM wanted w
+    ON CONFLICT (pool_id, name) DO UPDATE
+       SET position = excluded.position, env = excluded.env, secrets = excluded.secrets,
+           retired = false
+
+-- name: job_of_fingerprint
+-- The job of that name whose data is what this definition would make.
+SELECT job_id FROM jobs
+ WHERE dag_id = %(dag_id)s AND name = %(name)s AND fingerprint = %(fingerprint)s
+
+-- name: outputs_of_registered
+-- The datasets behind the outputs of a job.
+SELECT output_index, dataset_uuid FROM dataset_versions WHERE job_id = %(job_id)s
 
 -- name: add_job
 -- One job of the version.
@@ -137,42 +163,33 @@ VALUES (%(job_id)s, %(org_id)s, %(dag_id)s, %(name)s, %(fingerprint)s, %(activat
 INSERT INTO dag_version_jobs (dag_version_id, job_id) VALUES (%(dag_version_id)s, %(job_id)s)
 
 -- name: add_output
--- One output: its dataset, its first version, and that version as the current one.
+-- One output of a new job: its dataset, which outlives versions, and a version of it with a counter.
 WITH made AS (
     INSERT INTO datasets (dataset_uuid, org_id, dag_id, job_name, output_index, created_at)
     VALUES (%(dataset_uuid)s, %(org_id)s, %(dag_id)s, %(job_name)s, %(output_index)s, %(now)s)
+        ON CONFLICT (dag_id, job_name, output_index) DO UPDATE SET job_name = excluded.job_name
     RETURNING dataset_uuid
 ),
 version AS (
     INSERT INTO dataset_versions (dataset_version, dataset_uuid, org_id, job_id, output_index,
-                                  created_at)
-    SELECT %(dataset_version)s, m.dataset_uuid, %(org_id)s, %(job_id)s, %(output_index)s, %(now)s
+                                  created_at, backend, update_strategy, unique_key)
+    SELECT %(dataset_version)s, m.dataset_uuid, %(org_id)s, %(job_id)s, %(output_index)s, %(now)s,
+           %(backend)s, %(update_strategy)s, %(unique_key)s
       FROM made m
     RETURNING dataset_uuid, dataset_version
 ),
 counter AS (
     INSERT INTO version_counters (dataset_version) SELECT v.dataset_version FROM version v
 )
-INSERT INTO dataset_current (dataset_uuid, dataset_version)
-SELECT dataset_uuid, dataset_version FROM version
-
--- name: publish
--- A name for users; taken names belong to the DAG that has them.
-INSERT INTO publications (org_id, dataset_name, dag_id, description, created_at)
-VALUES (%(org_id)s, %(dataset_name)s, %(dag_id)s, %(description)s, %(now)s)
-    ON CONFLICT (org_id, dataset_name) DO NOTHING
-RETURNING dataset_name
-
--- name: publish_part
--- One output under a published name.
-INSERT INTO publication_parts (org_id, dataset_name, part, dataset_uuid)
-VALUES (%(org_id)s, %(dataset_name)s, %(part)s, %(dataset_uuid)s)
+SELECT dataset_uuid FROM version
 
 -- name: published_parts
 -- The outputs behind a published name.
-SELECT p.dataset_uuid FROM publication_parts p
- WHERE p.org_id = %(org_id)s AND p.dataset_name = %(dataset_name)s
- ORDER BY p.part
+SELECT q.dataset_uuid
+  FROM publications p
+  JOIN publication_parts q ON q.org_id = p.org_id AND q.dataset_name = p.dataset_name
+ WHERE p.org_id = %(org_id)s AND p.dataset_name = %(dataset_name)s AND p.hidden_at IS NULL
+ ORDER BY q.part
 
 -- name: lock_dataset
 -- Route numbers of one dataset are given out one deploy at a time.

@@ -1,8 +1,12 @@
-"""Writes one version of one DAG into the state database, inside the deploy's transaction."""
+"""Writes one version of a DAG into the state database: what is new of it, and nothing active yet.
+
+A job that some version had before, with the same fingerprint, is that very job: its datasets,
+edges, tasks and state are taken up, whichever version made it.
+"""
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -11,14 +15,26 @@ from trace_core.dag.catalog import Catalog
 from trace_core.dag.filters import to_text
 from trace_core.dag.fingerprint import job_fingerprints
 from trace_core.dag.model import Dag, DatasetName, Job, JobInput, SourceKind
-from trace_core.dag.model import Priority as PriorityName
 from trace_core.database.state import Transaction, as_json
 from trace_core.deploy.statements import SQL
+from trace_core.deploy.version_settings import (
+    backend_of,
+    job_priority,
+    job_settings,
+    version_settings,
+)
 from trace_core.identity.webhook_sources import add_source
 from trace_core.kernel.errors import Invalid
 from trace_core.kernel.ids import DagId, DagVersionId, Ids, OrgId, UserId
-from trace_core.tasks.model import NEVER, Priority
+from trace_core.tasks.model import NEVER
 from trace_core.tasks.schedule import next_tick
+
+
+@dataclass(frozen=True)
+class Registered:
+    dag_version_id: DagVersionId
+    number: int
+    created: bool
 
 
 class Registration:
@@ -41,82 +57,124 @@ class Registration:
         self._org: dict[str, Any] = {"org_id": org_id, "dag_id": dag_id, "now": now}
         self._dag = dag
         self._now = now
-        self._jobs: dict[str, UUID] = {job.name: self._ids.uuid() for job in dag.jobs}
+        self._jobs: dict[str, UUID] = {}
+        self._new: set[str] = set()
         self._pools: dict[str, tuple[UUID, UUID]] = {}
         self._outputs: dict[tuple[str, int], UUID] = {}
 
-    def write(self, text: str, digest: str, user_id: UserId | None) -> None:
-        version_id = DagVersionId(self._ids.uuid())
-        version = {"dag_version_id": version_id, **self._org}
-        self._tx.run(
+    def write(self, text: str, digest: str, user_id: UserId | None) -> Registered:
+        known = self._tx.one(SQL["version_of_content"], self._org | {"content_sha256": digest})
+        if known is not None:
+            return Registered(known.dag_version_id, known.number, created=False)
+        version: dict[str, Any] = {"dag_version_id": self._ids.uuid(), **self._org}
+        added = self._tx.one(
             SQL["add_dag_version"],
-            version | {"number": 1, "content_sha256": digest, "source": text, "user_id": user_id},
+            version
+            | {
+                "content_sha256": digest,
+                "source": text,
+                "user_id": user_id,
+                "settings": as_json(version_settings(self._dag)),
+            },
         )
+        assert added is not None  # noqa: S101  the statement always answers one row
         # In a statement of its own: the next one then sees the quota that was set meanwhile.
         self._tx.one(SQL["share_org"], self._org)
         quota = self._tx.one(SQL["org_quota"], self._org)
-        self._add_pools()
+        self._ensure_pools()
         fingerprints = job_fingerprints(self._dag, self._catalog)
         for job in self._dag.jobs:
-            self._add_job(job, fingerprints[job.name], quota.capacity_id if quota else None)
+            self._ensure_job(job, fingerprints[job.name], quota.capacity_id if quota else None)
             self._tx.run(SQL["add_version_job"], version | {"job_id": self._jobs[job.name]})
-        self._add_publications()
         for job in self._dag.jobs:
-            for index, each in enumerate(job.inputs):
-                self._add_input(job, index, each)
-        self._tx.run(SQL["activate"], version)
-        self._tx.run(SQL["refresh_standing"], self._org)
-        self._tx.run(SQL["refresh_routes"], self._org)
-        for job in self._dag.jobs:
-            if job.source is not None:
-                self._add_source_task(job)
+            if job.name in self._new:
+                for index, each in enumerate(job.inputs):
+                    self._add_input(job, index, each)
+                if job.source is not None:
+                    self._add_source_task(job)
+        return Registered(DagVersionId(version["dag_version_id"]), added.number, created=True)
 
-    def _add_pools(self) -> None:
-        backfill_pools = {
-            job.worker_pool for job in self._dag.jobs if job.priority is PriorityName.BACKFILL
-        }
-        live_pools = {
-            job.worker_pool for job in self._dag.jobs if job.priority is PriorityName.LIVE
-        }
-        for pool in self._dag.worker_pools:
+    def _ensure_pools(self) -> None:
+        """Those that are new; the others change when the version becomes active."""
+        for pool in version_settings(self._dag)["pools"]:
+            known = self._tx.one(SQL["pool_by_name"], self._org | {"name": pool["name"]})
+            if known is not None:
+                self._pools[pool["name"]] = (known.pool_id, known.capacity_id)
+                continue
             pool_id, capacity_id = self._ids.uuid(), self._ids.uuid()
-            self._pools[pool.name] = (pool_id, capacity_id)
-            # A pool that live and backfill jobs share keeps one slot for live work.
-            shared = pool.name in backfill_pools & live_pools
+            self._pools[pool["name"]] = (pool_id, capacity_id)
             self._tx.run(
                 SQL["add_capacity"],
                 {
                     **self._org,
                     "capacity_id": capacity_id,
                     "kind": "pool",
-                    "name": pool.name,
-                    "max_running": len(pool.slots),
-                    "reserved_for_live": 1 if shared else 0,
+                    "name": pool["name"],
+                    "max_running": len(pool["slots"]),
+                    "reserved_for_live": pool["reserved_for_live"],
                 },
             )
             self._tx.run(
                 SQL["add_pool"],
-                {**self._org, "pool_id": pool_id, "name": pool.name, "capacity_id": capacity_id},
+                {**self._org, "pool_id": pool_id, "name": pool["name"], "capacity_id": capacity_id},
             )
-            for position, slot in enumerate(pool.slots):
-                self._tx.run(
-                    SQL["add_slot"],
-                    {
-                        "slot_id": self._ids.uuid(),
-                        "pool_id": pool_id,
-                        "position": position,
-                        "name": slot.name,
-                        "env": as_json(dict(slot.env)),
-                        "secrets": as_json(dict(slot.secrets)),
-                    },
-                )
+            self._tx.run(
+                SQL["put_slots"],
+                {
+                    "pool_id": pool_id,
+                    "slots": as_json(pool["slots"]),
+                    "slot_ids": self._ids.many(len(pool["slots"])),
+                },
+            )
 
-    def _add_job(self, job: Job, fingerprint: str, quota: UUID | None) -> None:
-        capacities = [quota] if quota else []
-        pool_id = None
+    def _ensure_job(self, job: Job, fingerprint: str, quota: UUID | None) -> None:
+        identity = {**self._org, "name": job.name, "fingerprint": fingerprint}
+        known = self._tx.one(SQL["job_of_fingerprint"], identity)
+        if known is not None:
+            self._jobs[job.name] = known.job_id
+            for row in self._tx.all(SQL["outputs_of_registered"], {"job_id": known.job_id}):
+                self._outputs[job.name, row.output_index] = row.dataset_uuid
+            return
+        self._new.add(job.name)
+        job_id = self._jobs[job.name] = self._ids.uuid()
+        settings = job_settings(job)
+        self._tx.run(
+            SQL["add_job"],
+            {
+                **identity,
+                **settings,
+                "job_id": job_id,
+                "activation": job.activation.value,
+                "operator": job.operator or "udf",
+                "definition": as_json(settings["definition"]),
+                "source_kind": job.source.kind.value if job.source else None,
+                "outputs": job.outputs,
+                "pool_id": self._pools[job.worker_pool][0] if job.worker_pool else None,
+                "capacity_ids": self._capacities(job, quota),
+            },
+        )
+        for index in range(job.outputs):
+            row = self._tx.one(
+                SQL["add_output"],
+                {
+                    **self._org,
+                    "dataset_uuid": self._ids.uuid(),
+                    "dataset_version": self._ids.uuid(),
+                    "job_id": job_id,
+                    "job_name": job.name,
+                    "output_index": index,
+                    "backend": backend_of(self._dag, job, index, self._catalog),
+                    "update_strategy": job.update_strategy.value,
+                    "unique_key": list(job.unique_key),
+                },
+            )
+            assert row is not None  # noqa: S101  the statement always answers one row
+            self._outputs[job.name, index] = row.dataset_uuid
+
+    def _capacities(self, job: Job, quota: UUID | None) -> list[UUID]:
+        found = [quota] if quota else []
         if job.worker_pool is not None:
-            pool_id, pool_capacity = self._pools[job.worker_pool]
-            capacities.append(pool_capacity)
+            found.append(self._pools[job.worker_pool][1])
         if job.max_concurrency is not None:
             capacity_id = self._ids.uuid()
             self._tx.run(
@@ -130,55 +188,8 @@ class Registration:
                     "reserved_for_live": 0,
                 },
             )
-            capacities.append(capacity_id)
-        self._tx.run(
-            SQL["add_job"],
-            {
-                **self._org,
-                "job_id": self._jobs[job.name],
-                "name": job.name,
-                "fingerprint": fingerprint,
-                "activation": job.activation.value,
-                "runtime": job.runtime.value,
-                "operator": job.operator or "udf",
-                "definition": as_json(_definition(job)),
-                "source_kind": job.source.kind.value if job.source else None,
-                "schedule": job.source.schedule if job.source else None,
-                "outputs": job.outputs,
-                "priority": _priority(job).value,
-                "max_attempts": job.max_attempts,
-                "timeout_seconds": int(job.timeout.total_seconds()),
-                "heartbeat_seconds": int(job.heartbeat.total_seconds()),
-                "pool_id": pool_id,
-                "capacity_ids": capacities,
-            },
-        )
-        for index in range(job.outputs):
-            dataset = self._outputs[job.name, index] = self._ids.uuid()
-            self._tx.run(
-                SQL["add_output"],
-                {
-                    **self._org,
-                    "dataset_uuid": dataset,
-                    "dataset_version": self._ids.uuid(),
-                    "job_id": self._jobs[job.name],
-                    "job_name": job.name,
-                    "output_index": index,
-                },
-            )
-
-    def _add_publications(self) -> None:
-        for publication in self._dag.publications:
-            params = {**self._org, "dataset_name": publication.name}
-            taken = self._tx.one(SQL["publish"], params | {"description": publication.description})
-            if taken is None:
-                raise Invalid(
-                    f"The dataset name {publication.name} belongs to another DAG.",
-                    field=f"publish.{publication.name}",
-                )
-            for part, output in enumerate(publication.parts):
-                dataset = self._outputs[output.job, output.output]
-                self._tx.run(SQL["publish_part"], params | {"part": part, "dataset_uuid": dataset})
+            found.append(capacity_id)
+        return found
 
     def _add_input(self, job: Job, index: int, each: JobInput) -> None:
         for dataset in self._datasets(job, index, each):
@@ -197,6 +208,9 @@ class Registration:
         if not isinstance(each.origin, DatasetName):
             return [self._outputs[each.origin.job, each.origin.output]]
         name = each.origin.dataset
+        own = self._dag.publication(name)
+        if own is not None:
+            return [self._outputs[part.job, part.output] for part in own.parts]
         rows = self._tx.all(SQL["published_parts"], {**self._org, "dataset_name": name})
         if not rows:
             raise Invalid(
@@ -211,7 +225,7 @@ class Registration:
             **self._org,
             "task_id": self._ids.uuid(),
             "job_id": self._jobs[job.name],
-            "priority": _priority(job).value,
+            "priority": job_priority(job).value,
             "runtime": job.runtime.value,
             "outbox_id": self._ids.uuid(),
         }
@@ -223,17 +237,3 @@ class Registration:
             return
         due_at = next_tick(job.source.schedule, self._now) if job.source.schedule else NEVER
         self._tx.run(SQL["delay_source"], params | {"due_at": due_at})
-
-
-def _priority(job: Job) -> Priority:
-    return Priority.BACKFILL if job.priority is PriorityName.BACKFILL else Priority.LIVE
-
-
-def _definition(job: Job) -> dict[str, Any]:
-    return {
-        "config": dict(job.config),
-        "execution_strategy": job.execution_strategy,
-        "update_strategy": job.update_strategy,
-        "unique_key": list(job.unique_key),
-        "udf": dataclasses.asdict(job.udf) if job.udf else None,
-    }

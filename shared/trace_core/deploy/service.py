@@ -1,27 +1,31 @@
-"""Deploy: register a DAG's first version and make it active, in one transaction."""
+"""Deploy: from a DAG file to the version that is active, at once or after a build; and back."""
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
+from uuid import UUID
 
 from trace_core.dag.catalog import Catalog
+from trace_core.dag.digest import content_digest
+from trace_core.dag.fingerprint import job_fingerprints
 from trace_core.dag.load import load_dag
 from trace_core.dag.model import Dag, Runtime, SourceKind
-from trace_core.database.state import StateDatabase
+from trace_core.database.state import Row, StateDatabase, Transaction
+from trace_core.deploy.builds import begin_build
 from trace_core.deploy.lookup import locked_dag
 from trace_core.deploy.registration import Registration
 from trace_core.deploy.statements import SQL
+from trace_core.deploy.switch import Switch, follow_standing, lock_for_switch, switch_version
 from trace_core.identity.audit import Audit
 from trace_core.identity.model import Actor
 from trace_core.identity.orgs import SQL as ORG_SQL
 from trace_core.kernel import limits
-from trace_core.kernel.errors import AlreadyDeployed, Invalid
+from trace_core.kernel.errors import Conflict, DeployUnderWay, Invalid, NotFound, PlanStale
 from trace_core.kernel.ids import Ids, OrgId
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
@@ -33,28 +37,44 @@ class DeployResult:
     dag: str
     version: int
     created: bool
-    """False when this very definition was deployed before: nothing changed."""
+    """False when this very definition is active or being built already: nothing changed."""
     jobs: tuple[str, ...]
     webhooks: tuple[str, ...] = ()
     """The jobs that others may call, once they have a secret."""
+    deploy: int | None = None
+    """The number of the deploy, when there is one."""
+    status: str = "Done"
+    builds: tuple[str, ...] = ()
+    """The jobs whose data is built before the version becomes active."""
 
 
-def content_digest(dag: Dag) -> str:
-    """Of what the file means: comments, spaces and the order of keys do not count."""
-    content = {
-        field.name: getattr(dag, field.name)
-        for field in dataclasses.fields(dag)
-        if not field.name.startswith("_")
-    }
-    text = json.dumps(content, sort_keys=True, default=_plain)
-    return hashlib.sha256(text.encode()).hexdigest()
+NEW_DAG = "new"
+"""The state of a DAG that has no active version."""
 
 
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        return {"": type(value).__name__, **fields}
-    return dict(value) if hasattr(value, "keys") else str(value)
+def version_digest(dag: Dag, catalog: Catalog) -> str:
+    """Of the definition and of the code that it names: newer code makes another version."""
+    parts = [content_digest(dag), *sorted(job_fingerprints(dag, catalog).values())]
+    return hashlib.sha256("".join(parts).encode()).hexdigest()
+
+
+def state_token(tx: Transaction, params: Mapping[str, Any]) -> str:
+    """What a plan was made from: it changes when the plan would be another one."""
+    row = tx.one(SQL["plan_state"], params)
+    if row is None or row.state["active"] is None:
+        return NEW_DAG
+    return hashlib.sha256(json.dumps(row.state).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class RollbackResult:
+    dag: str
+    version: int
+    deploy: int
+    behind: Mapping[str, int]
+    """Restored job -> events that it has to catch up."""
+    canceled: Mapping[str, int]
+    """Job of the version that is gone -> tasks that end with it."""
 
 
 class Deploys:
@@ -68,14 +88,23 @@ class Deploys:
         self._catalog = catalog
         self._audit = Audit(state, clock, ids)
 
-    def deploy(self, org_id: OrgId, text: str, filename: str, actor: Actor) -> DeployResult:
+    def deploy(
+        self,
+        org_id: OrgId,
+        text: str,
+        filename: str,
+        actor: Actor,
+        *,
+        expected_state: str | None = None,
+        concurrency: int | None = None,
+    ) -> DeployResult:
+        """Register the definition, and make it active: at once, or when its data is built.
+
+        With `expected_state`, the token of a plan, nothing is done when the state has moved since.
+        """
         dag = load_dag(text, filename=filename, catalog=self._catalog)
         _refuse_what_cannot_run(dag)
-        digest = content_digest(dag)
-        names = tuple(job.name for job in dag.jobs)
-        webhooks = tuple(
-            job.name for job in dag.jobs if job.source and job.source.kind is SourceKind.WEBHOOK
-        )
+        digest = version_digest(dag, self._catalog)
         now = self._clock.now()
         with self._state.transaction("deploy") as tx:
             row = tx.one(
@@ -90,26 +119,235 @@ class Deploys:
             )
             assert row is not None  # noqa: S101  the statement always answers one row
             actor.require_deploy_right(dag.name, row.created_by, row.deploy_roles)
-            if row.active_dag_version_id is not None:
-                active = tx.one(SQL["dag_version"], {"dag_version_id": row.active_dag_version_id})
-                if active is not None and active.content_sha256 == digest:
-                    return DeployResult(dag.name, active.number, False, names, webhooks)
-                raise AlreadyDeployed(
-                    f"DAG {dag.name} is deployed with another definition. Editing a deployed DAG "
-                    "needs a plan and a rebuild, which this version of Trace does not do yet; "
-                    "deploy the edit under another name.",
-                    dag=dag.name,
-                    version=active.number if active else None,
-                )
-            Registration(
-                tx, self._ids, self._catalog, org_id=org_id, dag_id=row.dag_id, dag=dag, now=now
-            ).write(text, digest, actor.user_id)
-            self._audit.record(
-                tx, org_id, actor, "dag.deploy", dag.name, version=1, jobs=len(names), sha256=digest
+            params = {
+                "org_id": org_id,
+                "dag_id": row.dag_id,
+                "from_version": row.active_dag_version_id,
+                "user_id": actor.user_id,
+                "now": now,
+            }
+            if expected_state is not None and expected_state != state_token(tx, params):
+                raise PlanStale(dag=dag.name)
+            result = self._apply(tx, dag, text, digest, params, concurrency)
+            if result.created:
+                self._audit.record(
+                    tx, org_id, actor, "dag.deploy", dag.name, version=result.version,
+                    jobs=len(dag.jobs), builds=len(result.builds), sha256=digest,
+                )  # fmt: skip
+        if result.created:
+            self._waker.wake(Function.OUTBOX_RELAY)
+            self._waker.wake(Function.DISPATCHER)
+        return result
+
+    def _apply(
+        self,
+        tx: Transaction,
+        dag: Dag,
+        text: str,
+        digest: str,
+        params: dict[str, Any],
+        concurrency: int | None,
+    ) -> DeployResult:
+        names = tuple(job.name for job in dag.jobs)
+        webhooks = tuple(
+            job.name for job in dag.jobs if job.source and job.source.kind is SourceKind.WEBHOOK
+        )
+        self._refuse_taken_names(tx, dag, params)
+        before = tx.one(SQL["version_of_content"], params | {"content_sha256": digest})
+        under_way = tx.one(SQL["open_deploy"], params)
+        if under_way is not None:
+            if before is not None and before.dag_version_id == under_way.to_version:
+                return DeployResult(
+                    dag.name, before.number, False, names, webhooks, under_way.number,
+                    under_way.status,
+                )  # fmt: skip
+            raise DeployUnderWay(
+                f"Deploy {under_way.number} of {dag.name} is {under_way.status}; let it end, or "
+                f"cancel it: `trace deploy cancel {dag.name}`.",
+                dag=dag.name,
+                deploy=under_way.number,
             )
+        if before is not None and before.dag_version_id == params["from_version"]:
+            return DeployResult(dag.name, before.number, False, names, webhooks)
+        registered = Registration(
+            tx, self._ids, self._catalog, org_id=params["org_id"], dag_id=params["dag_id"],
+            dag=dag, now=params["now"],
+        ).write(text, digest, params["user_id"])  # fmt: skip
+        params |= {"to_version": registered.dag_version_id, "deploy_id": self._ids.uuid()}
+        builds: tuple[str, ...] = ()
+        if params["from_version"] is not None:
+            version = {"dag_version_id": registered.dag_version_id}
+            builds = tuple(each.name for each in tx.all(SQL["jobs_to_build"], version))
+        status = "Building" if builds else "Draining"
+        added = tx.one(
+            SQL["add_deploy"],
+            params
+            | {
+                "kind": "deploy",
+                "status": status,
+                "plan": None,
+                "capacity_id": self._build_capacity(tx, params, concurrency) if builds else None,
+            },
+        )
+        if builds:
+            begin_build(tx, self._ids, params)
+        else:
+            self._switch(tx, dag.name, params, "cutover")
+        return DeployResult(
+            dag.name, registered.number, True, names, webhooks,
+            added.number if added else None, status, builds,
+        )  # fmt: skip
+
+    def _switch(
+        self,
+        tx: Transaction,
+        dag: str,
+        params: dict[str, Any],
+        kind: Literal["cutover", "rollback"],
+    ) -> None:
+        switch = Switch(
+            params["org_id"], params["dag_id"], dag, params["from_version"], params["to_version"],
+            params["deploy_id"], kind, params["user_id"], params["now"],
+        )  # fmt: skip
+        switch_version(tx, self._ids, switch)
+
+    def _build_capacity(
+        self, tx: Transaction, params: dict[str, Any], concurrency: int | None
+    ) -> UUID | None:
+        if concurrency is None:
+            return None
+        capacity_id = self._ids.uuid()
+        tx.run(
+            SQL["add_capacity"],
+            params
+            | {
+                "capacity_id": capacity_id,
+                "kind": "deploy",
+                "name": "build",
+                "max_running": concurrency,
+                "reserved_for_live": 0,
+            },
+        )
+        return capacity_id
+
+    def _refuse_taken_names(self, tx: Transaction, dag: Dag, params: dict[str, Any]) -> None:
+        names = [each.name for each in dag.publications]
+        for row in tx.all(SQL["taken_names"], params | {"names": names}):
+            raise Invalid(
+                f"The dataset name {row.dataset_name} belongs to another DAG.",
+                field=f"publish.{row.dataset_name}",
+            )
+
+    def rollback(
+        self, org_id: OrgId, dag: str, actor: Actor, *, version: int | None = None
+    ) -> RollbackResult:
+        """Back to a version that was active before, code and data together; default: the last."""
+        with self._state.transaction("rollback") as tx:
+            row = locked_dag(tx, org_id, dag)
+            actor.require_deploy_right(dag, row.created_by, row.deploy_roles)
+            params = {
+                "org_id": org_id,
+                "dag_id": row.dag_id,
+                "from_version": row.active_dag_version_id,
+                "user_id": actor.user_id,
+                "now": self._clock.now(),
+            }
+            under_way = tx.one(SQL["open_deploy"], params)
+            if under_way is not None:
+                raise DeployUnderWay(
+                    f"Deploy {under_way.number} of {dag} is {under_way.status}: what is current is "
+                    f"untouched. Cancel it first: `trace deploy cancel {dag}`.",
+                    dag=dag,
+                    deploy=under_way.number,
+                )
+            target = tx.one(
+                SQL["versions_to_return_to"],
+                params | {"active": row.active_dag_version_id, "number": version},
+            )
+            if target is None:
+                raise Invalid(
+                    f"DAG {dag} has no {f'version {version}' if version else 'earlier version'} "
+                    f"that was active; see `trace dag versions {dag}`.",
+                    dag=dag,
+                )
+            params |= {"to_version": target.dag_version_id, "deploy_id": self._ids.uuid()}
+            added = tx.one(
+                SQL["add_deploy"],
+                params
+                | {"kind": "rollback", "status": "Draining", "plan": None, "capacity_id": None},
+            )
+            self._switch(tx, dag, params, "rollback")
+            self._audit.record(tx, org_id, actor, "dag.rollback", dag, version=target.number)
         self._waker.wake(Function.OUTBOX_RELAY)
         self._waker.wake(Function.DISPATCHER)
-        return DeployResult(dag.name, 1, True, names, webhooks)
+        jobs = self._state.read(SQL["waiting_of_version"], {"dag_id": params["dag_id"]})
+        return RollbackResult(
+            dag,
+            target.number,
+            added.number if added else 0,
+            {row.name: row.missed + row.waiting for row in jobs if row.standing != "retired"},
+            {row.name: row.waiting + row.running for row in jobs if row.standing == "retired"},
+        )
+
+    def cancel_deploy(self, org_id: OrgId, dag: str, actor: Actor) -> int:
+        """Give up a build: what is current stays, and what was built is kept for another try."""
+        with self._state.transaction("cancel_deploy") as tx:
+            deploy, params = self._open_deploy(tx, org_id, dag, actor)
+            tx.run(
+                SQL["set_status"],
+                params | {"was": deploy.status, "status": "Canceled", "error": None},
+            )
+            versions = lock_for_switch(tx, params)
+            tx.run(SQL["drop_candidates"], params)
+            follow_standing(tx, params)
+            tx.run(SQL["raise_epochs"], {"versions": versions})
+            tx.run(
+                SQL["wake_dag"],
+                params
+                | {"outbox_ids": self._ids.many(RUNTIMES), "wake_fanout": limits.WAKE_FANOUT},
+            )
+            self._audit.record(tx, org_id, actor, "deploy.cancel", dag, deploy=deploy.number)
+        self._waker.wake(Function.OUTBOX_RELAY)
+        self._waker.wake(Function.DISPATCHER)
+        return int(deploy.number)
+
+    def set_deploy_paused(self, org_id: OrgId, dag: str, actor: Actor, *, paused: bool) -> int:
+        """Let a build rest, or go on; `ChecksFailed` goes on by checking again."""
+        with self._state.transaction("pause_deploy") as tx:
+            deploy, params = self._open_deploy(tx, org_id, dag, actor)
+            if paused and deploy.status != "Building":
+                raise Conflict(f"Deploy {deploy.number} of {dag} is {deploy.status}.", dag=dag)
+            status = "Paused" if paused else "Building"
+            tx.run(
+                SQL["set_status"],
+                params | {"was": deploy.status, "status": status, "error": None},
+            )
+            tx.all(SQL["refresh_standing"], params)
+            tx.run(
+                SQL["wake_dag"],
+                params
+                | {"outbox_ids": self._ids.many(RUNTIMES), "wake_fanout": limits.WAKE_FANOUT},
+            )
+            action = "deploy.pause" if paused else "deploy.resume"
+            self._audit.record(tx, org_id, actor, action, dag, deploy=deploy.number)
+        self._waker.wake(Function.OUTBOX_RELAY)
+        self._waker.wake(Function.DISPATCHER)
+        return int(deploy.number)
+
+    def _open_deploy(
+        self, tx: Transaction, org_id: OrgId, dag: str, actor: Actor
+    ) -> tuple[Row, dict[str, Any]]:
+        row = locked_dag(tx, org_id, dag)
+        actor.require_deploy_right(dag, row.created_by, row.deploy_roles)
+        params: dict[str, Any] = {"org_id": org_id, "dag_id": row.dag_id, "now": self._clock.now()}
+        deploy = tx.one(SQL["open_deploy"], params)
+        if deploy is None:
+            raise NotFound(f"No deploy of {dag} is under way.", dag=dag)
+        return deploy, params | {
+            "deploy_id": deploy.deploy_id,
+            "from_version": deploy.from_version,
+            "to_version": deploy.to_version,
+        }
 
     def pause(self, org_id: OrgId, dag: str, actor: Actor) -> None:
         self._set_paused(org_id, dag, self._clock.now(), actor)

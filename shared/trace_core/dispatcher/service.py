@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -14,6 +16,7 @@ from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
 from trace_core.tasks.statements import SQL
 
+logger = logging.getLogger(__name__)
 _BATCH = 500
 _SWEEP_TARGETS = 50
 
@@ -26,6 +29,12 @@ class DispatchReport:
     """Retries and slices whose time had come."""
     swept: int = 0
     """Stranded work that was woken again."""
+    chores: int = 0
+    """What builds and other sweeps did beside."""
+
+
+Chore = Callable[[], int]
+"""One pass of something that must happen again and again; answers how much it did."""
 
 
 class Dispatcher:
@@ -39,6 +48,7 @@ class Dispatcher:
         waker: Waker,
         control: Control,
         timings: limits.Timings = limits.DEFAULT_TIMINGS,
+        chores: Sequence[Chore] = (),
     ) -> None:
         self._state = state
         self._clock = clock
@@ -46,6 +56,7 @@ class Dispatcher:
         self._waker = waker
         self._control = control
         self._timings = timings
+        self._chores = chores
 
     def run_once(self) -> DispatchReport:
         now = self._clock.now()
@@ -73,7 +84,17 @@ class Dispatcher:
         if due or woken:
             self._waker.wake(Function.OUTBOX_RELAY)
         ran = self._control.run_once()
-        return DispatchReport(ran, len(due), len(swept) + len(woken))
+        return DispatchReport(ran, len(due), len(swept) + len(woken), self._do_chores())
+
+    def _do_chores(self) -> int:
+        done = 0
+        for chore in self._chores:
+            try:
+                done += chore()
+            except Exception:
+                # One that fails must not keep the others waiting; it is tried again next time.
+                logger.exception("a chore of the Dispatcher failed")
+        return done
 
     def run_until_idle(self, budget: timedelta) -> DispatchReport:
         """Drain until nothing is left to do or the time is up."""
@@ -84,7 +105,11 @@ class Dispatcher:
         while True:
             report = self.run_once()
             total = DispatchReport(
-                total.ran + report.ran, total.due + report.due, total.swept + report.swept
+                total.ran + report.ran,
+                total.due + report.due,
+                total.swept + report.swept,
+                total.chores + report.chores,
             )
-            if not (report.ran or report.due) or self._clock.now() >= ends_at:
+            over = self._clock.now() >= ends_at
+            if over or not (report.ran or report.due or report.chores):
                 return total

@@ -18,7 +18,7 @@ from trace_core.http.pages import PageQuery
 from trace_core.http.routes import ROUTES, Route, Surface
 from trace_core.identity.members import AlreadyMember, LastAdmin, RoleInUse
 from trace_core.identity.worker_token import TooManyWorkerTokens
-from trace_core.kernel.errors import AlreadyDeployed, TraceError
+from trace_core.kernel.errors import DeployUnderWay, PlanStale, TraceError
 from trace_core.tasks.admin import NotCancelable, NotRetryable
 
 Answers = Mapping[int, type[BaseModel]]
@@ -51,7 +51,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "GET /v1/dags": _listed("dags", DAGS, work.DagPage, PageQuery),
     "POST /v1/dags": Operation(
         "deploy", DAGS, {201: work.Deployed, 200: work.Deployed},
-        body=user_calls.DeployRequest, conflicts=(AlreadyDeployed,),
+        body=user_calls.DeployRequest, conflicts=(DeployUnderWay, PlanStale),
     ),
     "GET /v1/dags/<dag>": Operation("dag", DAGS, {200: work.DagDetail}),
     "GET /v1/dags/<dag>/versions": _listed(

@@ -14,7 +14,8 @@ TraceError
 │   ├── Superseded          newer inputs are already in the output: again, with fresh pins
 │   ├── OutcomeDiffers      the fence already completed, with another body
 │   ├── TaskCanceled        the task was canceled while it ran
-│   └── AlreadyDeployed     the DAG has a version with other content
+│   ├── DeployUnderWay      another deploy of this DAG is being built
+│   └── PlanStale           the DAG has changed since the plan was made
 ├── Unavailable         a dependency is away: 503, retry with backoff
 │   └── Busy                it is there, and has all it can hold: try again when it is free
 └── Denied              a dependency refused us: 500, alarm; trying again will not help
@@ -130,10 +131,16 @@ class TaskCanceled(Conflict):
     code = "TaskCanceled"
 
 
-class AlreadyDeployed(Conflict):
-    """The DAG is deployed with other content."""
+class DeployUnderWay(Conflict):
+    """Another deploy of this DAG is under way."""
 
-    code = "AlreadyDeployed"
+    code = "DeployUnderWay"
+
+
+class PlanStale(Conflict):
+    """The DAG has changed since the plan was made; plan again."""
+
+    code = "PlanStale"
 
 
 class Unavailable(TraceError):

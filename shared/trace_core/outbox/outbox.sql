@@ -28,9 +28,10 @@ UPDATE outbox o
 RETURNING o.outbox_id
 
 -- name: put_back
--- Not sent, and not to blame: available at once, with the try not counted.
+-- Not sent, and not to blame: available at once, with the try not counted. It stands for what waits
+-- now, and is as old as this look at it.
 UPDATE outbox o
-   SET attempts = o.attempts - 1, available_at = %(now)s
+   SET attempts = o.attempts - 1, created_at = %(now)s, available_at = %(now)s
   FROM unnest(%(outbox_ids)b::uuid[], %(attempts)s::integer[]) AS d (outbox_id, attempts)
  WHERE o.outbox_id = d.outbox_id AND o.attempts = d.attempts
 

@@ -18,12 +18,15 @@ from trace_core.ports.queue import Queue, wake_queue
 logger = logging.getLogger(__name__)
 
 Send = Callable[[OrgId, Sequence[OutboxRow]], None]
-"""Does what the rows of one org and target ask for; raises when it must be tried again."""
+"""Does what the rows of one org and target ask for; raises when it must be tried again. Without
+rows it looks whether there is anything to do. `Busy` means: all of it, when there is room."""
 
 
 @dataclass(frozen=True)
 class RelayReport:
     sent: int = 0
+    waiting: int = 0
+    """Put back until there is room: no fault of theirs, and nothing that went wrong."""
     postponed: int = 0
     failed: int = 0
     """Given up after the last try: these rows alarm."""
@@ -61,15 +64,15 @@ class Relay:
         groups: dict[tuple[OrgId, str, str], list[OutboxRow]] = {}
         for row in rows:
             groups.setdefault((row.org_id, row.kind, row.target), []).append(row)
-        sent = postponed = failed = 0
+        sent = waiting = postponed = failed = 0
         for (org_id, kind, target), group in groups.items():
             self._crash_points("relay_send:before")
             try:
                 self._send(kind, target)(org_id, group)
             except Busy:
-                # No fault of theirs: they wait without using up a try, until somebody is free.
-                self._outbox.put_back(group, self._clock.now())
-                postponed += len(group)
+                self._wait_for_room(org_id, group)
+                waiting += 1
+                sent += len(group) - 1
                 continue
             except Exception as error:
                 # One target that fails must not keep the others waiting.
@@ -84,7 +87,22 @@ class Relay:
             self._crash_points("relay_send:after")
             self._outbox.finish(group)
             sent += len(group)
-        return RelayReport(sent, postponed, failed)
+        return RelayReport(sent, waiting, postponed, failed)
+
+    def _wait_for_room(self, org_id: OrgId, group: Sequence[OutboxRow]) -> None:
+        """One row waits for all of them, without using up a try; whoever makes room wakes us."""
+        waits, *others = group
+        self._outbox.put_back([waits], self._clock.now())
+        if others:
+            self._outbox.finish(others)
+        # Room that came while we held the row has woken somebody who could not find it.
+        try:
+            self._send(waits.kind, waits.target)(org_id, ())
+        except Busy:
+            pass
+        except Exception as error:
+            # The row is there, so that the next to take it meets the same trouble, and counts it.
+            logger.warning("no second look for %s: %s", waits.target, type(error).__name__)
 
     def run_until_idle(self, budget: timedelta) -> RelayReport:
         """Drain until nothing is due or the time is up; what one pass leaves, the next takes."""
@@ -94,6 +112,7 @@ class Relay:
             report = self.run_once()
             total = RelayReport(
                 total.sent + report.sent,
+                total.waiting + report.waiting,
                 total.postponed + report.postponed,
                 total.failed + report.failed,
             )

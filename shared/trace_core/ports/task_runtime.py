@@ -10,7 +10,11 @@ class TaskRuntime(Protocol):
     """Starts runs; at-least-once, so a run must exchange its start token before it works."""
 
     def room(self) -> int:
-        """How many more payloads it takes now; no more than that are reserved for it."""
+        """How many more payloads it takes now; no more than that are reserved for it.
+
+        One that does not know what it holds answers how many it takes at once: then whoever
+        reserves keeps to a limit of its own.
+        """
         ...
 
     def start(self, payload: Mapping[str, Any]) -> None:

@@ -12,18 +12,20 @@ WITH from_ready AS (
     DELETE FROM ready
      WHERE job_id = %(job_id)s AND priority = %(priority)s AND task_id = %(task_id)s
     RETURNING task_id, job_id, priority, attempt, lease_sequence, keeps_capacity AS metered,
-              (SELECT s.slot_id FROM slots s WHERE s.task_id = %(task_id)s) AS slot_id
+              (SELECT s.slot_id FROM slots s WHERE s.task_id = %(task_id)s) AS slot_id,
+              NULL::uuid AS start_token
 ),
 from_delayed AS (
     DELETE FROM delayed
      WHERE task_id = %(task_id)s
     RETURNING task_id, job_id, priority, attempt, lease_sequence, keeps_capacity AS metered,
-              (SELECT s.slot_id FROM slots s WHERE s.task_id = %(task_id)s) AS slot_id
+              (SELECT s.slot_id FROM slots s WHERE s.task_id = %(task_id)s) AS slot_id,
+              NULL::uuid AS start_token
 ),
 reserved AS (
     DELETE FROM leases
      WHERE task_id = %(task_id)s AND org_id = %(org_id)s AND started_at IS NULL
-    RETURNING task_id, job_id, priority, attempt, lease_sequence, metered, slot_id
+    RETURNING task_id, job_id, priority, attempt, lease_sequence, metered, slot_id, start_token
 ),
 done AS (
     SELECT * FROM from_ready
@@ -40,7 +42,7 @@ ended AS (
       FROM done d
 ),
 -- include: release_capacity
-SELECT d.task_id, false AS woke FROM done d
+-- include: ended_leases
 UNION ALL
 (SELECT NULL, true FROM rewoken LIMIT 1)
 

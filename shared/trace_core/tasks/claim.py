@@ -17,6 +17,7 @@ from trace_core.dag.model import Runtime
 from trace_core.database.arrays import Uuids
 from trace_core.database.state import Row, StateDatabase, Transaction
 from trace_core.kernel import limits
+from trace_core.kernel.errors import Busy
 from trace_core.kernel.ids import (
     ROUTE_BITS,
     Ids,
@@ -31,6 +32,7 @@ from trace_core.ports.clock import Clock
 from trace_core.tasks.api import StartRequest
 from trace_core.tasks.metering import Capacity, allowance
 from trace_core.tasks.model import Fence, NotClaimed, Priority
+from trace_core.tasks.room import InLine, orgs_in_line, within
 from trace_core.tasks.statements import SQL
 
 _BOTH = [Priority.LIVE.value, Priority.BACKFILL.value]
@@ -139,25 +141,50 @@ class Claims:
 
     def claim(self, org_id: OrgId, runtime: Runtime, limit: int, worker_id: str) -> list[Claimed]:
         """The most urgent ready tasks of a runtime: live before backfill, then the oldest."""
-        return self._take("claim", org_id, runtime, limit, worker_id)
-
-    def reserve(self, org_id: OrgId, runtime: Runtime, limit: int) -> list[Claimed]:
-        """As `claim`, but the attempt begins only when the runner exchanges its start token."""
-        return self._take("reserve", org_id, runtime, limit, "reserved")
-
-    def _take(
-        self, verb: str, org_id: OrgId, runtime: Runtime, limit: int, worker_id: str
-    ) -> list[Claimed]:
         found: list[Claimed] = []
+        self._take_into(found, "claim", org_id, runtime, limit, worker_id)
+        return found
+
+    def reserve(
+        self, org_id: OrgId, runtime: Runtime, limit: int, *, concurrency: int | None = None
+    ) -> list[Claimed]:
+        """As `claim`, but the attempt begins only when the runner exchanges its start token.
+
+        Within a `concurrency`, all orgs together never hold more of the runtime than that: raises
+        `Busy` when they do already.
+        """
+        found: list[Claimed] = []
+        try:
+            self._take_into(found, "reserve", org_id, runtime, limit, "reserved", concurrency)
+        except Busy:
+            if not found:
+                raise
+        return found
+
+    def in_line(self, runtime: Runtime) -> list[InLine]:
+        """The orgs that have ready tasks of a runtime."""
+        return orgs_in_line(self._state, runtime)
+
+    def _take_into(
+        self,
+        found: list[Claimed],
+        verb: str,
+        org_id: OrgId,
+        runtime: Runtime,
+        limit: int,
+        worker_id: str,
+        concurrency: int | None = None,
+    ) -> None:
         skipped: list[UUID] = []
         while True:
-            left = limit - len(found)
-            params = self._lease_params(verb, org_id, worker_id, left)
-            rows = self._state.write(
-                verb,
-                SQL[verb],
-                {**params, "runtime": runtime.value, "skipped_jobs": Uuids(skipped)},
-            )
+            params = self._lease_params(verb, org_id, worker_id, limit - len(found))
+            lanes = {**params, "runtime": runtime.value, "skipped_jobs": Uuids(skipped)}
+            if concurrency is None:
+                rows = self._state.write(verb, SQL[verb], lanes)
+            else:
+                with self._state.transaction(verb) as tx:
+                    lanes["limit"] = within(tx, runtime, concurrency, lanes["limit"])
+                    rows = tx.all(SQL[verb], lanes)
             metered: Row | None = None
             for row in rows:
                 if row.task_id is None:
@@ -165,14 +192,17 @@ class Claims:
                 else:
                     found.append(self._claimed(row, params))
             if metered is None or len(found) >= limit:
-                return found
+                return
+            # One transaction for each job: counters of several would be locked out of order.
             with self._state.transaction(f"{verb}_metered") as tx:
-                found += self._take_of_job(
-                    tx, verb, org_id, metered.job_id, limit - len(found), worker_id,
+                room = within(tx, runtime, concurrency, limit - len(found))
+                taken = self._take_of_job(
+                    tx, verb, org_id, metered.job_id, room, worker_id,
                     priorities=[metered.priority],
                 )  # fmt: skip
+            found += taken
             if len(found) >= limit:
-                return found
+                return
             skipped.append(metered.job_id)
 
     def claim_ids(

@@ -183,7 +183,7 @@ SELECT r.task_id, s.slot_id
 SELECT s.slot_id
   FROM slots s
   JOIN jobs j ON j.pool_id = s.pool_id
- WHERE j.job_id = %(job_id)s AND s.task_id IS NULL
+ WHERE j.job_id = %(job_id)s AND s.task_id IS NULL AND NOT s.retired
  ORDER BY s.position
  LIMIT %(limit)s
    FOR UPDATE OF s

@@ -119,13 +119,17 @@ rewoken AS (
     RETURNING target
 )
 
+-- fragment: ended_leases
+-- What we started ourselves leaves room for another: the relay is woken for the row that waits.
+SELECT d.task_id, d.start_token IS NOT NULL AS woke FROM done d
+
 -- name: complete
 -- Finish fenced attempts, accept their events, make and queue downstream tasks: one round trip.
 WITH
 -- include: completing
 ,
 -- include: route_events
-SELECT d.task_id, false AS woke FROM done d
+-- include: ended_leases
 UNION ALL
 (SELECT NULL, true FROM woken LIMIT 1)
 
@@ -137,7 +141,7 @@ WITH
 -- include: route_events
 ,
 -- include: release_capacity
-SELECT d.task_id, false AS woke FROM done d
+-- include: ended_leases
 UNION ALL
 (SELECT NULL, true FROM woken LIMIT 1)
 UNION ALL
@@ -187,11 +191,11 @@ done AS (
     RETURNING *
 ),
 -- include: release_capacity
-SELECT task_id, false AS woke FROM from_ready
+-- include: ended_leases
+UNION ALL
+SELECT task_id, false FROM from_ready
 UNION ALL
 SELECT task_id, false FROM from_delayed
-UNION ALL
-SELECT task_id, false FROM done
 UNION ALL
 (SELECT NULL, true FROM rewoken LIMIT 1)
 

@@ -48,10 +48,13 @@ done AS (
      USING item i
      WHERE l.task_id = i.task_id AND l.lease_sequence = i.lease_sequence AND l.org_id = %(org_id)s
     RETURNING l.task_id, l.org_id, l.job_id, l.priority, l.attempt, l.lease_sequence, l.lease_token,
-              l.worker_id, l.leased_at, l.started_at, l.slot_id,
+              l.start_token, l.worker_id, l.leased_at, l.started_at, l.slot_id,
               l.metered AND NOT i.keeps AS metered, l.metered AND i.keeps AS keeps_capacity,
               i.ended_attempt, i.outcome, i.due_at, i.failures, i.lapses, i.continues, i.body_digest,
-              i.error_code, i.error_message
+              -- A cancel says itself why: a person, or a version that replaced the task's own.
+              CASE WHEN i.outcome = 'Canceled' THEN coalesce(l.cancel_code, i.error_code)
+                   ELSE i.error_code END AS error_code,
+              i.error_message
 ),
 ended AS (
     INSERT INTO attempts (task_id, attempt, org_id, job_id, outcome, final, leased_at, started_at,
@@ -93,7 +96,7 @@ woken AS (
     RETURNING target
 ),
 -- include: release_capacity
-SELECT d.task_id, false AS woke FROM done d
+-- include: ended_leases
 UNION ALL
 (SELECT NULL, true FROM woken LIMIT 1)
 UNION ALL

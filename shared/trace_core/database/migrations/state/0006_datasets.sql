@@ -210,6 +210,9 @@ ALTER TABLE dag_versions ADD COLUMN settings jsonb;
 -- and goes on where an earlier deploy of the same definition was given up.
 ALTER TABLE jobs
     ADD COLUMN built_at timestamptz,
+    -- Of a source that is built: it has covered what the one before it had, and rests until the
+    -- cutover.
+    ADD COLUMN caught_up boolean NOT NULL DEFAULT false,
     ADD COLUMN standing text NOT NULL DEFAULT 'retired'
         CHECK (standing IN ('active', 'held', 'candidate', 'retired'));
 
@@ -245,6 +248,10 @@ CREATE UNIQUE INDEX deploys_open ON deploys (dag_id)
     WHERE status IN ('Building', 'Paused', 'Checking', 'ChecksFailed');
 CREATE INDEX deploys_unended ON deploys (deploy_id) WHERE ended_at IS NULL;
 
+-- A build may be limited to so many tasks at once.
+ALTER TABLE capacities DROP CONSTRAINT capacities_kind_check;
+ALTER TABLE capacities ADD CHECK (kind IN ('job', 'pool', 'org', 'deploy'));
+
 -- What a candidate job reads while it is built: versions, and for those outside of the build the
 -- number at which the hold began.
 CREATE TABLE candidate_inputs (
@@ -270,6 +277,46 @@ CREATE TABLE gaps (
 );
 
 CREATE INDEX gaps_to_fill ON gaps (job_id) WHERE up_to IS NOT NULL;
+
+-- A bounded recompute of one job: one task for each scope of its trigger that lies in a range, made a
+-- window at a time, so that it can rest, go on and be given up.
+CREATE TABLE backfills (
+    backfill_id     uuid PRIMARY KEY,
+    org_id          uuid NOT NULL REFERENCES orgs,
+    dag_id          uuid NOT NULL REFERENCES dags,
+    number          integer NOT NULL,
+    job_id          uuid NOT NULL REFERENCES jobs,
+    range_start     bigint NOT NULL,
+    range_end       bigint NOT NULL,
+    status          text NOT NULL CHECK (status IN ('Running', 'Paused', 'Done', 'Canceled')),
+    -- How many of its tasks may be open at once.
+    window_size     integer NOT NULL CHECK (window_size >= 1),
+    reason          text NOT NULL,
+    created_by      uuid REFERENCES users (user_id),
+    created_at      timestamptz NOT NULL,
+    ended_at        timestamptz,
+    UNIQUE (dag_id, number)
+);
+
+CREATE INDEX backfills_unended ON backfills (backfill_id) WHERE ended_at IS NULL;
+
+CREATE TABLE backfill_scopes (
+    backfill_id     uuid NOT NULL REFERENCES backfills,
+    place           integer NOT NULL,
+    dataset_version uuid NOT NULL,
+    scope           text NOT NULL,
+    range_start     bigint,
+    range_end       bigint,
+    revision        bigint NOT NULL,
+    -- Once its task is made.
+    task_id         uuid,
+    PRIMARY KEY (backfill_id, place)
+);
+
+CREATE INDEX backfill_scopes_open ON backfill_scopes (backfill_id, place) WHERE task_id IS NULL;
+
+-- No longer in the pool: whoever holds it may finish, nobody gets it again.
+ALTER TABLE slots ADD COLUMN retired boolean NOT NULL DEFAULT false;
 
 -- With the number of the commit, the pin.
 ALTER TABLE task_inputs ADD COLUMN swap bigint;
