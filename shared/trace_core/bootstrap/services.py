@@ -26,12 +26,14 @@ from trace_core.outbox.queues import QueueAdmin
 from trace_core.outbox.relay import Relay, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.waker import Function
+from trace_core.registry.pins import PinResolver
 from trace_core.storage.model import Manifest, ManifestIdentity
 from trace_core.tasks.admin import TaskAdmin
 from trace_core.tasks.claim import Claims
 from trace_core.tasks.complete import Completions
 from trace_core.tasks.event_views import EventViews
 from trace_core.tasks.events import EventAcceptance
+from trace_core.tasks.inputs import TaskInputs
 from trace_core.tasks.invoke import invoke_ready
 from trace_core.tasks.leases import Leases
 from trace_core.tasks.names import TaskNames
@@ -64,6 +66,17 @@ class App(IdentityServices):
     @property
     def leases(self) -> Leases:
         return self._part("leases", lambda: Leases(self.state, self.clock, self.timings))
+
+    @property
+    def pin_resolver(self) -> PinResolver:
+        return self._part("pin_resolver", lambda: PinResolver(self.state))
+
+    @property
+    def task_inputs(self) -> TaskInputs:
+        return self._part("task_inputs", self._build_task_inputs)
+
+    def _build_task_inputs(self) -> TaskInputs:
+        return TaskInputs(self.state, self.leases, self.pin_resolver)
 
     @property
     def events(self) -> EventAcceptance:
