@@ -34,12 +34,15 @@ from trace_core.tasks.complete import Completions
 from trace_core.tasks.event_views import EventViews
 from trace_core.tasks.events import EventAcceptance
 from trace_core.tasks.inputs import TaskInputs
+from trace_core.tasks.invalidations import Invalidations
 from trace_core.tasks.invoke import invoke_ready
 from trace_core.tasks.leases import Leases
 from trace_core.tasks.names import TaskNames
 from trace_core.tasks.payload import Payloads, TokenRequest
 from trace_core.tasks.quotas import Quotas
 from trace_core.tasks.reaper import Reaper
+from trace_core.tasks.reconcile import DataRecords, Reconciliation
+from trace_core.tasks.staging import StagingCleanup
 from trace_core.tasks.views import Views
 from trace_core.worker.client import HttpClient, WorkerApi
 from trace_core.worker.drain import Drain
@@ -246,6 +249,32 @@ class App(IdentityServices):
             self.state, self.clock, self.ids, self.waker, control, self.timings,
             chores=(self.builds.chore, self.backfills.chore),
         )  # fmt: skip
+
+    @property
+    def reconciliation(self) -> Reconciliation:
+        return self._part("reconciliation", self._build_reconciliation)
+
+    def _build_reconciliation(self) -> Reconciliation:
+        def records() -> DataRecords:
+            from trace_core.storage.postgres_output import PostgresOutput
+
+            return PostgresOutput(self.data_writer, self.clock)
+
+        return Reconciliation(self.state, self.clock, self.ids, self.waker, records, self.timings)
+
+    @property
+    def staging_cleanup(self) -> StagingCleanup:
+        return self._part("staging_cleanup", self._build_staging_cleanup)
+
+    def _build_staging_cleanup(self) -> StagingCleanup:
+        return StagingCleanup(self.state, self.clock, self.objects)
+
+    @property
+    def invalidations(self) -> Invalidations:
+        return self._part("invalidations", self._build_invalidations)
+
+    def _build_invalidations(self) -> Invalidations:
+        return Invalidations(self.state, self.clock, self.ids, self.waker)
 
     def _issue(self, request: TokenRequest) -> str:
         """The grant of one attempt: its inputs at their pins, and its own prefixes."""

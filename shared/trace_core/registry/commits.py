@@ -168,7 +168,7 @@ def register(
     for dataset_version in sorted({each.dataset_version for each in found}):
         version = versions.get(dataset_version)
         if version is None:
-            raise NotFound(dataset_version=str(dataset_version))
+            raise NotFound(f"Dataset version {dataset_version} is not known here.")
         own = [
             (at, each) for at, each in enumerate(found) if each.dataset_version == dataset_version
         ]

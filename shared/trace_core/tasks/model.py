@@ -135,6 +135,11 @@ def version_prefix(org_id: UUID, dataset: UUID, version: UUID) -> str:
     return f"org/{org_id}/dataset/{dataset}/version/{version}/"
 
 
+def attempt_prefix(org_id: UUID, dataset: UUID, version: UUID, task_id: UUID, attempt: int) -> str:
+    """With what all keys of one attempt begin, whatever its slice."""
+    return f"{version_prefix(org_id, dataset, version)}staging/{task_id}/{attempt}-"
+
+
 def staging_prefix(
     org_id: UUID,
     dataset: UUID,
@@ -145,8 +150,7 @@ def staging_prefix(
     output: int,
 ) -> str:
     """Where one attempt (or slice) may write one output; nobody else ever writes there."""
-    own = f"staging/{task_id}/{attempt}-{sequence}/{output}/"
-    return version_prefix(org_id, dataset, version) + own
+    return f"{attempt_prefix(org_id, dataset, version, task_id, attempt)}{sequence}/{output}/"
 
 
 def table_location(dataset: UUID) -> str:
