@@ -210,6 +210,7 @@ class App(IdentityServices):
                 secrets=self.secrets,
                 logs=AttemptLogs(self.objects),
                 clock=self.clock,
+                row_store=lambda: self.row_store,
             )
 
     @property

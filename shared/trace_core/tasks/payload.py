@@ -61,6 +61,8 @@ class JobOutput:
     unique_key: tuple[str, ...]
     columns: list[dict[str, str]] | None
     """None until they are declared, or known from the first commit."""
+    readable: int
+    """The last commit that is known here, when the job was read."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,12 @@ class JobInfo:
 
     @property
     def is_settled(self) -> bool:
-        """Whether there is nothing left to be learned about it."""
+        """Whether there is nothing left to be learned about it.
+
+        A source whose rows go to Postgres is told each time what is known of them.
+        """
+        if self.is_source and any(out.backend == Backend.POSTGRES for out in self.outputs):
+            return False
         return all(
             out.columns is not None or out.backend == Backend.CONTROL for out in self.outputs
         )
@@ -198,6 +205,7 @@ class Payloads:
                     out.update_strategy,
                     tuple(out.unique_key),
                     out.columns,
+                    out.readable,
                 )
                 for out in outputs
             ),
@@ -217,6 +225,7 @@ class Payloads:
                 "update_strategy": out.update_strategy,
                 "unique_key": list(out.unique_key),
                 "columns": out.columns,
+                "readable": out.readable if info.is_source else None,
                 "staging_prefix": staging_prefix(
                     claim.org_id,
                     out.dataset_uuid,

@@ -21,8 +21,9 @@ SELECT e.input_index, e.alias, e.filter, e.dataset_uuid
 -- name: written_by_job
 -- The dataset versions that a job produces, and how their rows are kept.
 SELECT v.output_index, v.dataset_uuid, v.dataset_version, v.backend, v.update_strategy,
-       v.unique_key, v.columns
+       v.unique_key, v.columns, c.readable
   FROM dataset_versions v
+  JOIN version_counters c ON c.dataset_version = v.dataset_version
  WHERE v.job_id = %(job_id)s
  ORDER BY v.output_index
 
