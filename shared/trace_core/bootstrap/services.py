@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from uuid import UUID
 
 from trace_core.bootstrap.identity import IdentityServices
-from trace_core.dag.model import Runtime
+from trace_core.dag.model import Column, Runtime, UpdateStrategy
 from trace_core.database.history import History
 from trace_core.deploy.backfills import Backfills
 from trace_core.deploy.builds import Builds
@@ -19,7 +20,7 @@ from trace_core.dispatcher.control import Control
 from trace_core.dispatcher.service import Dispatcher
 from trace_core.identity.capability_token import InputPin, TaskGrant
 from trace_core.identity.provision import Provisioning, provisioned_token
-from trace_core.kernel.ids import DatasetVersion, LeaseToken, OrgId
+from trace_core.kernel.ids import DatasetUuid, DatasetVersion, LeaseToken, OrgId
 from trace_core.kernel.limits import Timings
 from trace_core.outbox.admin import OutboxAdmin
 from trace_core.outbox.queues import QueueAdmin
@@ -160,7 +161,22 @@ class App(IdentityServices):
         return self._part("deploys", self._build_deploys)
 
     def _build_deploys(self) -> Deploys:
-        return Deploys(self.state, self.clock, self.ids, self.waker, self.catalog)
+        return Deploys(self.state, self.clock, self.ids, self.waker, self.catalog, self._make_table)
+
+    def _make_table(
+        self,
+        dataset_uuid: UUID,
+        dataset_version: UUID,
+        columns: tuple[Column, ...],
+        update_strategy: UpdateStrategy,
+        unique_key: tuple[str, ...],
+    ) -> None:
+        from trace_core.storage.versions import VersionTable, VersionTables
+
+        dataset, version = DatasetUuid(dataset_uuid), DatasetVersion(dataset_version)
+        VersionTables(self.data).ensure_version(
+            VersionTable(dataset, version, columns, update_strategy, unique_key)
+        )
 
     @property
     def builds(self) -> Builds:
