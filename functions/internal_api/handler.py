@@ -17,6 +17,7 @@ from trace_core.tasks.api import (
     EventsRequest,
     Fenced,
     HeartbeatRequest,
+    InputRequest,
 )
 from trace_core.telemetry import Telemetry
 
@@ -54,6 +55,13 @@ def heartbeat(call: Call) -> object:
     request = call.parse(HeartbeatRequest)
     _name(call, [request])
     return task_calls.heartbeat(call.app, call.principal.org_id, request)
+
+
+@api.route("POST", "/internal/task-inputs")
+def inputs(call: Call) -> object:
+    request = call.parse(InputRequest)
+    _name(call, [request])
+    return task_calls.resolve_input(call.app, call.principal.org_id, request)
 
 
 @api.route("POST", "/internal/events")

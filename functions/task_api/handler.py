@@ -13,6 +13,7 @@ from trace_core.tasks.api import (
     EventsRequest,
     Fenced,
     HeartbeatRequest,
+    InputRequest,
     LogRequest,
     StartRequest,
 )
@@ -44,6 +45,14 @@ def events(call: Call) -> object:
     task_calls.require_own_task(call.principal, request)
     _name(call, request)
     return task_calls.accept(call.app, call.principal.org_id, request)
+
+
+@api.route("POST", "/v1/task/inputs")
+def inputs(call: Call) -> object:
+    request = call.parse(InputRequest)
+    task_calls.require_own_task(call.principal, request)
+    _name(call, request)
+    return task_calls.resolve_input(call.app, call.principal.org_id, request)
 
 
 @api.route("POST", "/v1/task/complete")

@@ -196,6 +196,7 @@ class Worker:
             logs=AttemptLogs(app.objects),
             clock=app.clock,
             settings=settings,
+            row_store=lambda: app.row_store,
         )
         self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
         self.error: Exception | None = None

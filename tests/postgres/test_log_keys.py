@@ -122,6 +122,10 @@ CALLS: dict[tuple[str, str], tuple[str, Callable[[Scene], tuple[int, Any]]]] = {
         lambda s: s.org.call("GET", f"/internal/task-fetch?task_id={s.follow['task']['task_id']}"),
     ),
     ("POST", "/internal/heartbeat"): (FOLLOW, _internal("/internal/heartbeat", {})),
+    ("POST", "/internal/task-inputs"): (
+        FOLLOW,
+        _internal("/internal/task-inputs", {"alias": "numbers"}),
+    ),
     ("POST", "/internal/events"): (
         FOLLOW,
         lambda s: s.org.call(
@@ -143,6 +147,7 @@ CALLS: dict[tuple[str, str], tuple[str, Callable[[Scene], tuple[int, Any]]]] = {
             "POST", "/v1/task/events", {**fence(s.tail), "events": [_event(s)]}, token=s.token
         ),
     ),
+    ("POST", "/v1/task/inputs"): (TAIL, _task("/v1/task/inputs", {"alias": "follow"})),
     ("POST", "/v1/task/complete"): (TAIL, _task("/v1/task/complete", {"status": "Completed"})),
     ("POST", "/v1/task/logs"): (
         TAIL,

@@ -33,12 +33,14 @@ POST   /internal/task-claim                 worker  422
 GET    /internal/task-fetch                 worker  422
 GET    /internal/wake-ups                   worker  200
 POST   /internal/heartbeat                  worker  422
+POST   /internal/task-inputs                worker  422
 POST   /internal/events                     worker  422
 POST   /internal/task-complete              worker  422
 GET    /internal/jwks/task                  anybody 200
 POST   /v1/task/start                       anybody 422
 POST   /v1/task/heartbeat                   task    422
 POST   /v1/task/events                      task    422
+POST   /v1/task/inputs                      task    422
 POST   /v1/task/complete                    task    422
 POST   /v1/task/logs                        task    422
 POST   /v1/task/credentials                 task    422

@@ -36,6 +36,7 @@ from trace_core.ports.credential_issuer import CredentialIssuer
 from trace_core.ports.key_source import KeySource
 from trace_core.ports.object_store import ObjectStore
 from trace_core.ports.queue import Queue
+from trace_core.ports.row_store import RowStore
 from trace_core.ports.secret_store import SecretStore
 from trace_core.ports.task_runtime import TaskRuntime
 from trace_core.ports.token_signer import TokenSigner
@@ -44,6 +45,7 @@ from trace_core.settings import Profile, Settings
 from trace_core.worker.children import ChildPool
 from trace_core.worker.client import HttpClient, TaskApi
 from trace_core.worker.logs import AttemptLogs
+from trace_core.worker.rows import rows_for_tasks
 from trace_core.worker.runner import Runner
 from trace_core.worker.supervision import Supervisor
 
@@ -144,6 +146,17 @@ class Parts:
         return self._part("objects", self._adapters.objects)
 
     @property
+    def row_store(self) -> RowStore:
+        """What rows of tasks are read and written with."""
+        return self._part("row_store", self._build_row_store)
+
+    def _build_row_store(self) -> RowStore:
+        # With the first rows, not with the process: Arrow takes its time to load.
+        from trace_core.storage.task_rows import TaskRows
+
+        return TaskRows(self.objects, lambda: self.data_writer, self.clock)
+
+    @property
     def secrets(self) -> SecretStore:
         return self._part("secrets", self._adapters.secrets)
 
@@ -198,12 +211,16 @@ class Parts:
 
     def local_runtime(self) -> TaskRuntime:
         """Child processes of this one, which the profile `lite` has for functions."""
-        pool = self.lambda_pool
+        pool, api = self.lambda_pool, TaskApi(self.task_client)
         supervisor = Supervisor(
-            pool, clock=self.clock, secrets=self.secrets, logs=AttemptLogs(self.objects)
+            pool,
+            clock=self.clock,
+            secrets=self.secrets,
+            logs=AttemptLogs(self.objects),
+            rows=rows_for_tasks(api, lambda: self.row_store),
         )
         runner = Runner(
-            TaskApi(self.task_client),
+            api,
             supervisor,
             new_runner_id=lambda: f"process-{self.ids.uuid()}",
         )

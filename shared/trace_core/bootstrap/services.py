@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from uuid import UUID
 
 from trace_core.bootstrap.identity import IdentityServices
-from trace_core.dag.model import Runtime
+from trace_core.dag.model import Column, Runtime, UpdateStrategy
 from trace_core.database.history import History
 from trace_core.deploy.backfills import Backfills
 from trace_core.deploy.builds import Builds
@@ -19,7 +20,7 @@ from trace_core.dispatcher.control import Control
 from trace_core.dispatcher.service import Dispatcher
 from trace_core.identity.capability_token import InputPin, TaskGrant
 from trace_core.identity.provision import Provisioning, provisioned_token
-from trace_core.kernel.ids import DatasetVersion, LeaseToken, OrgId
+from trace_core.kernel.ids import DatasetUuid, DatasetVersion, LeaseToken, OrgId
 from trace_core.kernel.limits import Timings
 from trace_core.outbox.admin import OutboxAdmin
 from trace_core.outbox.queues import QueueAdmin
@@ -27,12 +28,14 @@ from trace_core.outbox.relay import Relay, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.waker import Function
 from trace_core.registry.lineage import Lineage
+from trace_core.registry.pins import PinResolver
 from trace_core.storage.model import Manifest, ManifestIdentity
 from trace_core.tasks.admin import TaskAdmin
 from trace_core.tasks.claim import Claims
 from trace_core.tasks.complete import Completions
 from trace_core.tasks.event_views import EventViews
 from trace_core.tasks.events import EventAcceptance
+from trace_core.tasks.inputs import TaskInputs
 from trace_core.tasks.invalidations import Invalidations
 from trace_core.tasks.invoke import invoke_ready
 from trace_core.tasks.leases import Leases
@@ -68,6 +71,17 @@ class App(IdentityServices):
     @property
     def leases(self) -> Leases:
         return self._part("leases", lambda: Leases(self.state, self.clock, self.timings))
+
+    @property
+    def pin_resolver(self) -> PinResolver:
+        return self._part("pin_resolver", lambda: PinResolver(self.state))
+
+    @property
+    def task_inputs(self) -> TaskInputs:
+        return self._part("task_inputs", self._build_task_inputs)
+
+    def _build_task_inputs(self) -> TaskInputs:
+        return TaskInputs(self.state, self.leases, self.pin_resolver)
 
     @property
     def events(self) -> EventAcceptance:
@@ -148,7 +162,22 @@ class App(IdentityServices):
         return self._part("deploys", self._build_deploys)
 
     def _build_deploys(self) -> Deploys:
-        return Deploys(self.state, self.clock, self.ids, self.waker, self.catalog)
+        return Deploys(self.state, self.clock, self.ids, self.waker, self.catalog, self._make_table)
+
+    def _make_table(
+        self,
+        dataset_uuid: UUID,
+        dataset_version: UUID,
+        columns: tuple[Column, ...],
+        update_strategy: UpdateStrategy,
+        unique_key: tuple[str, ...],
+    ) -> None:
+        from trace_core.storage.versions import VersionTable, VersionTables
+
+        dataset, version = DatasetUuid(dataset_uuid), DatasetVersion(dataset_version)
+        VersionTables(self.data).ensure_version(
+            VersionTable(dataset, version, columns, update_strategy, unique_key)
+        )
 
     @property
     def builds(self) -> Builds:
@@ -198,6 +227,7 @@ class App(IdentityServices):
                 secrets=self.secrets,
                 logs=AttemptLogs(self.objects),
                 clock=self.clock,
+                row_store=lambda: self.row_store,
             )
 
     @property
@@ -269,7 +299,7 @@ class App(IdentityServices):
         return Invalidations(self.state, self.clock, self.ids, self.waker)
 
     def _issue(self, request: TokenRequest) -> str:
-        """The grant of one attempt; inputs are read as of their version until pins exist."""
+        """The grant of one attempt: its inputs at their pins, and its own prefixes."""
         return self.tokens.issue(
             TaskGrant(
                 request.org_id,
@@ -277,8 +307,11 @@ class App(IdentityServices):
                 request.attempt,
                 LeaseToken(request.lease_token),
                 request.job_id,
-                tuple(InputPin(DatasetVersion(each), 0) for each in request.input_versions),
-                (),
+                tuple(
+                    InputPin(DatasetVersion(pin.dataset_version), pin.number)
+                    for pin in request.pins
+                ),
+                request.read_prefixes,
                 request.write_prefixes,
                 (self.clock.now() + request.lifetime).replace(microsecond=0),
             )

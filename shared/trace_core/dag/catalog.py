@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from trace_core.dag.model import Activation, Runtime, SourceKind, Storage
+from trace_core.dag.model import Activation, Column, Runtime, SourceKind, Storage
 from trace_core.dag.problems import nearest
 from trace_core.kernel.errors import Invalid
 
@@ -38,6 +38,9 @@ class OperatorSpec:
     storage: Storage | None = None
     """Where the rows of its outputs go, unless a publication says otherwise; nothing for operators
     that announce events and write no rows."""
+    columns: tuple[tuple[Column, ...], ...] = ()
+    """Of each output, in their order. A table in Postgres needs them, here or in the `schema` of
+    its publication; objects take them from the first rows."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

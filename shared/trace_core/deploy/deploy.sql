@@ -172,16 +172,16 @@ WITH made AS (
 ),
 version AS (
     INSERT INTO dataset_versions (dataset_version, dataset_uuid, org_id, job_id, output_index,
-                                  created_at, backend, update_strategy, unique_key)
+                                  created_at, backend, update_strategy, unique_key, columns)
     SELECT %(dataset_version)s, m.dataset_uuid, %(org_id)s, %(job_id)s, %(output_index)s, %(now)s,
-           %(backend)s, %(update_strategy)s, %(unique_key)s
+           %(backend)s, %(update_strategy)s, %(unique_key)s, %(columns)s
       FROM made m
     RETURNING dataset_uuid, dataset_version
 ),
 counter AS (
     INSERT INTO version_counters (dataset_version) SELECT v.dataset_version FROM version v
 )
-SELECT dataset_uuid FROM version
+SELECT dataset_uuid, dataset_version FROM version
 
 -- name: published_parts
 -- The outputs behind a published name.

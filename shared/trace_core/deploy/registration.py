@@ -6,19 +6,29 @@ edges, tasks and state are taken up, whichever version made it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from trace_core.dag.catalog import Catalog
 from trace_core.dag.filters import to_text
 from trace_core.dag.fingerprint import job_fingerprints
-from trace_core.dag.model import Dag, DatasetName, Job, JobInput, SourceKind
-from trace_core.database.state import Transaction, as_json
+from trace_core.dag.model import (
+    Column,
+    Dag,
+    DatasetName,
+    Job,
+    JobInput,
+    SourceKind,
+    Storage,
+    UpdateStrategy,
+)
+from trace_core.database.state import Row, Transaction, as_json
 from trace_core.deploy.statements import SQL
 from trace_core.deploy.version_settings import (
     backend_of,
+    columns_of,
     job_priority,
     job_settings,
     version_settings,
@@ -28,6 +38,19 @@ from trace_core.kernel.errors import Invalid
 from trace_core.kernel.ids import DagId, DagVersionId, Ids, OrgId, UserId
 from trace_core.tasks.model import NEVER
 from trace_core.tasks.schedule import next_tick
+
+
+class MakeTable(Protocol):
+    """Makes the table of a dataset version in the data database, unless it is there."""
+
+    def __call__(
+        self,
+        dataset_uuid: UUID,
+        dataset_version: UUID,
+        columns: tuple[Column, ...],
+        update_strategy: UpdateStrategy,
+        unique_key: tuple[str, ...],
+    ) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -50,9 +73,11 @@ class Registration:
         dag_id: DagId,
         dag: Dag,
         now: datetime,
+        make_table: MakeTable | None = None,
     ) -> None:
         self._ids = ids
         self._catalog = catalog
+        self._make_table = make_table
         self._tx = tx
         self._org: dict[str, Any] = {"org_id": org_id, "dag_id": dag_id, "now": now}
         self._dag = dag
@@ -154,6 +179,8 @@ class Registration:
             },
         )
         for index in range(job.outputs):
+            backend = backend_of(self._dag, job, index, self._catalog)
+            columns = columns_of(self._dag, job, index, self._catalog)
             row = self._tx.one(
                 SQL["add_output"],
                 {
@@ -163,13 +190,30 @@ class Registration:
                     "job_id": job_id,
                     "job_name": job.name,
                     "output_index": index,
-                    "backend": backend_of(self._dag, job, index, self._catalog),
+                    "backend": backend,
                     "update_strategy": job.update_strategy.value,
                     "unique_key": list(job.unique_key),
+                    "columns": as_json([asdict(each) for each in columns]) if columns else None,
                 },
             )
             assert row is not None  # noqa: S101  the statement always answers one row
+            if backend == Storage.POSTGRES:
+                self._make(job, index, row, columns)
             self._outputs[job.name, index] = row.dataset_uuid
+
+    def _make(self, job: Job, index: int, row: Row, columns: tuple[Column, ...] | None) -> None:
+        """Its table, before anybody may write there; one whose deploy fails is of no version."""
+        if not columns:
+            raise Invalid(
+                f"Output {index} of job {job.name} is a table in Postgres, and nobody says which"
+                " columns it has: publish it with a `schema`.",
+                field=f"jobs.{job.name}.outputs",
+            )
+        if self._make_table is None:
+            raise Invalid("This deployment has no data database for tables.", job=job.name)
+        self._make_table(
+            row.dataset_uuid, row.dataset_version, columns, job.update_strategy, job.unique_key
+        )
 
     def _capacities(self, job: Job, quota: UUID | None) -> list[UUID]:
         found = [quota] if quota else []

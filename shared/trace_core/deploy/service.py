@@ -18,7 +18,7 @@ from trace_core.dag.model import Dag, Runtime, SourceKind
 from trace_core.database.state import Row, StateDatabase, Transaction
 from trace_core.deploy.builds import begin_build
 from trace_core.deploy.lookup import locked_dag
-from trace_core.deploy.registration import Registration
+from trace_core.deploy.registration import MakeTable, Registration
 from trace_core.deploy.statements import SQL
 from trace_core.deploy.switch import Switch, follow_standing, lock_for_switch, switch_version
 from trace_core.identity.audit import Audit
@@ -79,8 +79,15 @@ class RollbackResult:
 
 class Deploys:
     def __init__(
-        self, state: StateDatabase, clock: Clock, ids: Ids, waker: Waker, catalog: Catalog
+        self,
+        state: StateDatabase,
+        clock: Clock,
+        ids: Ids,
+        waker: Waker,
+        catalog: Catalog,
+        make_table: MakeTable | None = None,
     ) -> None:
+        self._make_table = make_table
         self._state = state
         self._clock = clock
         self._ids = ids
@@ -171,7 +178,7 @@ class Deploys:
             return DeployResult(dag.name, before.number, False, names, webhooks)
         registered = Registration(
             tx, self._ids, self._catalog, org_id=params["org_id"], dag_id=params["dag_id"],
-            dag=dag, now=params["now"],
+            dag=dag, now=params["now"], make_table=self._make_table,
         ).write(text, digest, params["user_id"])  # fmt: skip
         params |= {"to_version": registered.dag_version_id, "deploy_id": self._ids.uuid()}
         builds: tuple[str, ...] = ()

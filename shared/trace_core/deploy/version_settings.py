@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any
 
 from trace_core.dag.catalog import Catalog
-from trace_core.dag.model import Dag, Job, Publication, Storage, WorkerPool, WriteMode
+from trace_core.dag.model import Column, Dag, Job, Publication, Storage, WorkerPool, WriteMode
 from trace_core.dag.model import Priority as PriorityName
 from trace_core.tasks.model import Priority
 
@@ -70,6 +70,16 @@ def backend_of(dag: Dag, job: Job, output: int, catalog: Catalog) -> str:
     spec = catalog.get(job.operator) if job.operator else None
     storage: Storage | None = spec.storage if spec else None
     return storage.value if storage else "control"
+
+
+def columns_of(dag: Dag, job: Job, output: int, catalog: Catalog) -> tuple[Column, ...] | None:
+    """The columns of one output, as a publication of it alone or its operator declares them."""
+    for each in dag.publications:
+        parts = [(part.job, part.output) for part in each.parts]
+        if parts == [(job.name, output)] and each.schema:
+            return each.schema.columns
+    spec = catalog.get(job.operator) if job.operator else None
+    return spec.columns[output] if spec and output < len(spec.columns) else None
 
 
 def _pool(dag: Dag, pool: WorkerPool) -> dict[str, Any]:

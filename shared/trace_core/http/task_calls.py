@@ -25,12 +25,14 @@ from trace_core.tasks.api import (
     EventsRequest,
     Fenced,
     HeartbeatRequest,
+    InputRequest,
     LogRequest,
     StartRequest,
 )
 from trace_core.tasks.claim import Claimed, Claims, Refused
 from trace_core.tasks.complete import CompletionResult, Completions
 from trace_core.tasks.events import EventAcceptance
+from trace_core.tasks.inputs import TaskInputs
 from trace_core.tasks.leases import Leases
 from trace_core.tasks.model import TaskStatus
 from trace_core.tasks.payload import Payloads
@@ -50,6 +52,8 @@ class TaskServices(Protocol):
     def events(self) -> EventAcceptance: ...
     @property
     def completions(self) -> Completions: ...
+    @property
+    def task_inputs(self) -> TaskInputs: ...
 
 
 class LogServices(Protocol):
@@ -124,6 +128,10 @@ def start(app: TaskServices, request: StartRequest) -> dict[str, Any]:
 def heartbeat(app: TaskServices, org_id: OrgId, request: HeartbeatRequest) -> dict[str, Any]:
     beat = app.leases.heartbeat(org_id, request.fence)
     return {"status": beat.status, "lease_expires_at": beat.lease_expires_at}
+
+
+def resolve_input(app: TaskServices, org_id: OrgId, request: InputRequest) -> dict[str, Any]:
+    return app.task_inputs.resolve(org_id, request)
 
 
 def accept(app: TaskServices, org_id: OrgId, request: EventsRequest) -> dict[str, Any]:

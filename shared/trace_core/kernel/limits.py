@@ -56,6 +56,8 @@ CLAIM_BATCH_MAX = 500
 COMPLETE_BATCH_MAX = 500
 EVENTS_PER_CALL_MAX = 1000
 OUTPUTS_PER_CALL_MAX = 1000
+ENTRIES_PER_PAGE = 500
+"""Commits of one part in one answer to a task that asks for its inputs."""
 REQUEST_BODY_MAX = 4 * 1024 * 1024
 STAGING_RETENTION = timedelta(days=7)
 """How long objects of an attempt that did not succeed wait for its late completion."""

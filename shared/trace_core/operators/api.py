@@ -1,7 +1,8 @@
 """What operator code sees of the platform: one task, and what it may answer.
 
-An `Operator` runs a task and answers events and outputs. A `Reducer` is control work whose state
-the platform keeps: it is pure, and runs inside the transaction that completes its task.
+An `Operator` runs a task and answers events and outputs: rows that it made, which the platform
+writes and commits. A `Reducer` is control work whose state the platform keeps: it is pure, and runs
+inside the transaction that completes its task.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -20,6 +21,10 @@ from pydantic import BaseModel
 from trace_core.kernel.errors import Invalid
 from trace_core.kernel.ids import OrgId, TaskId
 from trace_core.kernel.scopes import Scope
+
+if TYPE_CHECKING:
+    # Loaded with the first rows: control work needs no Arrow.
+    import pyarrow as pa
 
 
 class OperatorFailed(Exception):
@@ -33,7 +38,7 @@ class OperatorFailed(Exception):
 
 @dataclass(frozen=True)
 class Emit:
-    """Announce that a scope of an output changed."""
+    """Announce that a scope of an output changed. What has rows is announced by its commit."""
 
     output_index: int
     scope: Scope
@@ -41,8 +46,28 @@ class Emit:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """The rows of one scope of an output: written, committed and announced with the result.
+
+    With `update_strategy: replace` they take the place of all that the scope held; with `append`
+    those whose unique key is new are added. A result may have several scopes of one output, as long
+    as they do not overlap.
+    """
+
+    output_index: int
+    scope: Scope
+    table: pa.Table
+    """The columns of the dataset; the first commit says which, unless they are declared."""
+    cursor_column: str | None = None
+    """A whole-number column that places each row inside the scope by itself: a later rewrite of a
+    smaller range then closes exactly the rows in it. For tables in Postgres."""
+    name: str = "rows"
+    """What its objects are called, before the range: `blocks` gives `blocks_0_999.parquet`."""
+
+
+@dataclass(frozen=True)
 class Written:
-    """An output that this attempt has written, at a location under its staging prefix."""
+    """Rows that this attempt has written itself: the key of their manifest, under its prefix."""
 
     output_index: int
     scope: Scope
@@ -55,9 +80,10 @@ class Result:
     """What a run leaves behind; all of it is accepted together, or none of it."""
 
     events: Sequence[Emit] = ()
-    outputs: Sequence[Written] = ()
+    outputs: Sequence[Rows | Written] = ()
     state: Mapping[str, Any] = field(default_factory=dict)
-    """New values of a source's state keys; each is compared and set."""
+    """New values of a source's state keys; each is compared and set. Where its rows go to Postgres
+    the state is kept and moved there, in the transaction that writes them."""
     requests_taken: Sequence[int] = ()
     """Numbers of the manual requests that are served by this slice."""
     resume_after: timedelta = timedelta(0)
@@ -88,9 +114,11 @@ class Input:
     input_index: int
     alias: str
     dataset_uuid: UUID
-    dataset_version: UUID
+    dataset_version: UUID | None
     commit_number: int | None
+    """With the version, the pin: what this attempt reads of it, whatever is committed meanwhile."""
     filter: Any
+    backend: str | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +127,7 @@ class Output:
     dataset_uuid: UUID
     dataset_version: UUID
     staging_prefix: str | None
+    backend: str = "control"
 
 
 @dataclass(frozen=True)
@@ -132,8 +161,20 @@ Config = TypeVar("Config", bound=BaseModel, covariant=True)
 EmitNow = Callable[[Sequence[Emit]], None]
 
 
+class FetchRows(Protocol):
+    """Rows of one input at its pin; `scope` None is all of it."""
+
+    def __call__(
+        self, alias: str, scope: Scope | None, columns: Sequence[str] | None
+    ) -> pa.Table: ...
+
+
 def _emits_nothing(_events: Sequence[Emit]) -> None:
     raise OperatorFailed("events cannot be emitted in the middle of this task")
+
+
+def _fetches_nothing(alias: str, scope: Scope | None, columns: Sequence[str] | None) -> pa.Table:
+    raise OperatorFailed("control work reads no rows: use `runtime: worker` or `runtime: lambda`")
 
 
 def _never_canceled() -> bool:
@@ -165,6 +206,8 @@ class TaskContext(Generic[Config]):
     """An empty folder of this attempt's own; gone when the attempt ends."""
     emit: EmitNow = field(default=_emits_nothing, repr=False)
     """Announce now, in the middle of the task, rather than with the result."""
+    fetch: FetchRows = field(default=_fetches_nothing, repr=False)
+    """What `read` goes through."""
     canceled: Callable[[], bool] = field(default=_never_canceled, repr=False)
     """Whether to stop: what ends itself soon after is not killed."""
     log: logging.Logger = field(default=logging.getLogger("trace.operator"), repr=False)
@@ -175,6 +218,31 @@ class TaskContext(Generic[Config]):
         if self.task_id.version != 7:
             return None
         return datetime.fromtimestamp((self.task_id.int >> 80) / 1000, UTC)
+
+    def read(
+        self, alias: str, scope: Scope | None = None, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """The rows of an input, at the pin of this attempt and behind the input's filter.
+
+        Without a scope: of the input that triggered the task, the scope of the trigger; of any
+        other one the same range, if the trigger has a range, and else all of it. `Scope()` is all
+        of it in any case. Rows come in no particular order. A range gives all rows of the commits
+        that meet it; of rows with cursors of their own, exactly those in it.
+        """
+        known = [each for each in self.inputs if each.alias == alias]
+        if not known:
+            names = ", ".join(sorted({each.alias for each in self.inputs})) or "none"
+            raise OperatorFailed(f"the job has no input {alias!r}; it has: {names}")
+        wanted = self._scope_of(known) if scope is None else scope
+        return self.fetch(alias, None if wanted == Scope() else wanted, columns)
+
+    def _scope_of(self, parts: Sequence[Input]) -> Scope:
+        if self.trigger is None:
+            return Scope()
+        triggers = self.trigger.dataset_uuid in {each.dataset_uuid for each in parts}
+        if triggers or self.trigger.scope.range is not None:
+            return self.trigger.scope
+        return Scope()
 
 
 class Operator(Protocol):
@@ -228,6 +296,7 @@ def task_context(
     env: Mapping[str, str] | None = None,
     scratch: Path = Path("/nonexistent"),
     emit: EmitNow = _emits_nothing,
+    fetch: FetchRows = _fetches_nothing,
     canceled: Callable[[], bool] = _never_canceled,
 ) -> TaskContext[Config]:
     """The context of a task payload; in the Dispatcher the defaults will do."""
@@ -255,6 +324,7 @@ def task_context(
         env=dict(env or {}),
         scratch=scratch,
         emit=emit,
+        fetch=fetch,
         canceled=canceled,
         log=logging.getLogger(f"trace.operator.{payload['operator']}"),
     )
@@ -302,9 +372,10 @@ def _input(fields: Mapping[str, Any]) -> Input:
         input_index=fields["input_index"],
         alias=fields["alias"],
         dataset_uuid=UUID(fields["dataset_uuid"]),
-        dataset_version=UUID(fields["dataset_version"]),
+        dataset_version=_uuid(fields.get("dataset_version")),
         commit_number=fields.get("commit_number"),
         filter=fields.get("filter"),
+        backend=fields.get("backend"),
     )
 
 
@@ -314,6 +385,7 @@ def _output(fields: Mapping[str, Any]) -> Output:
         dataset_uuid=UUID(fields["dataset_uuid"]),
         dataset_version=UUID(fields["dataset_version"]),
         staging_prefix=fields.get("staging_prefix"),
+        backend=fields.get("backend") or "control",
     )
 
 

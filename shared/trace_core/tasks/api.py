@@ -156,6 +156,17 @@ class EventsRequest(Fenced):
         return self
 
 
+class InputRequest(Fenced):
+    """What a running task wants to read: one of its inputs, at the pin of its lease."""
+
+    alias: Annotated[str, Field(min_length=1, max_length=200)]
+    scope: Scoped | None = None
+    """Only the commits that meet it; without it, all of the input."""
+    dataset_version: UUID | None = None
+    """One part of it, for its next page."""
+    after: Bigint = 0
+
+
 class LogRequest(Fenced):
     """What an attempt printed, as its runner kept it: bounded and without secrets."""
 

@@ -130,9 +130,14 @@ def lapse_counts_as_failure(lapses: int) -> bool:
     return lapses >= limits.MAX_LAPSED_RESERVATIONS
 
 
+def version_prefix(org_id: UUID, dataset: UUID, version: UUID) -> str:
+    """Where all objects of one dataset version lie."""
+    return f"org/{org_id}/dataset/{dataset}/version/{version}/"
+
+
 def attempt_prefix(org_id: UUID, dataset: UUID, version: UUID, task_id: UUID, attempt: int) -> str:
     """With what all keys of one attempt begin, whatever its slice."""
-    return f"org/{org_id}/dataset/{dataset}/version/{version}/staging/{task_id}/{attempt}-"
+    return f"{version_prefix(org_id, dataset, version)}staging/{task_id}/{attempt}-"
 
 
 def staging_prefix(

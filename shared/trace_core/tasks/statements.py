@@ -11,6 +11,7 @@ SQL = Statements(
     "claim.sql",
     "complete.sql",
     "events.sql",
+    "inputs.sql",
     "leases.sql",
     "admin.sql",
     "views.sql",

@@ -10,13 +10,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from trace_core.kernel import limits
 from trace_core.kernel.errors import Unavailable
@@ -32,6 +33,18 @@ _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_
 """All that a child sees of this process's environment, which holds tokens and addresses."""
 
 
+class TaskRows(Protocol):
+    """The rows of one task, on this side."""
+
+    def answer(self, asked: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
+        """A file in the scratch folder with the rows that the operator asked for, or an error."""
+        ...
+
+    def keep(self, outcome: Outcome, scratch: Path) -> Outcome:
+        """Write the rows that a run has left there; raises `LeaseGone`."""
+        ...
+
+
 @dataclass(frozen=True)
 class Work:
     """One task for a child, with the secrets that it alone may see."""
@@ -42,6 +55,8 @@ class Work:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: Sequence[str] = field(default=(), repr=False)
     """Values that must not reach the log."""
+    rows: TaskRows | None = field(default=None, repr=False)
+    """Fetches inputs and writes outputs, with credentials that no operator sees."""
 
 
 class Ended(StrEnum):
@@ -49,6 +64,8 @@ class Ended(StrEnum):
     DIED = "died"
     TIMED_OUT = "timed out"
     INTERRUPTED = "interrupted"
+    LEASE_GONE = "lease gone"
+    """The data database has let a later attempt in."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +78,10 @@ class Finished:
     log: bytes = b""
 
 
+class LeaseGone(Exception):
+    """A later attempt writes now: whatever this one did counts for nothing."""
+
+
 class ChildDied(Exception):
     """The process is gone; its words are the reason."""
 
@@ -70,6 +91,7 @@ class Child:
         self.tasks = 0
         self._lines = b""
         self._ready = False
+        self._sending = threading.Lock()
         self._socket, theirs = socket.socketpair()
         self._wake_read, self._wake_write = socket.socketpair()
         self._output, write_end = os.pipe()
@@ -172,11 +194,27 @@ class Child:
                 how = Ended.TIMED_OUT if kill_at == deadline else Ended.INTERRUPTED
                 return Finished(how, log=log.content())
             message = self._next_message(log, kill_at)
-            if message is not None:
+            if message is not None and message["kind"] == "read":
+                self._answer(work, message, scratch)
+            elif message is not None:
                 # It printed everything before it answered, so what is here now is all.
                 self._drain(log)
-                outcome = Outcome(message["fields"], message["traceback"])
+                outcome = Outcome(message["fields"], message["traceback"], message["rows"])
                 return Finished(Ended.DONE, outcome, log=log.content())
+
+    def _answer(self, work: Work, asked: Mapping[str, Any], scratch: Path) -> None:
+        """In a thread of its own: what takes long must not keep the run from being killed."""
+
+        def answer() -> None:
+            found = (
+                work.rows.answer(asked, scratch)
+                if work.rows is not None
+                else {"error": "rows cannot be read here", "retryable": False}
+            )
+            with contextlib.suppress(ChildDied, ValueError):
+                self._send({"kind": "rows", "number": asked["number"], **found})
+
+        threading.Thread(target=answer, name="trace-rows", daemon=True).start()
 
     def _next_message(self, log: BoundedLog, until: float) -> dict[str, Any] | None:
         """Wait for something to happen, once. Raises `ChildDied`."""
@@ -225,8 +263,10 @@ class Child:
         return f"the process was killed by {name}{hint}"
 
     def _send(self, message: Mapping[str, Any]) -> None:
+        data = json.dumps(message).encode() + b"\n"
         try:
-            self._socket.sendall(json.dumps(message).encode() + b"\n")
+            with self._sending:
+                self._socket.sendall(data)
         except OSError as error:
             raise ChildDied(self._how_it_died()) from error
 
@@ -291,3 +331,16 @@ def _exit_descriptor(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return None
+
+
+def with_rows(work: Work, finished: Finished, scratch: Path, control: RunControl) -> Finished:
+    """The run, with what it left behind written; the heartbeats go on meanwhile."""
+    outcome = finished.outcome
+    if outcome is None or work.rows is None or control.canceled():
+        return finished
+    if outcome.status not in ("Completed", "Yielded"):
+        return finished
+    try:
+        return replace(finished, outcome=work.rows.keep(outcome, scratch))
+    except LeaseGone as gone:
+        return replace(finished, how=Ended.LEASE_GONE, outcome=None, reason=str(gone))

@@ -25,7 +25,7 @@ from typing import Any, TextIO
 from trace_core.dag.catalog import Catalog
 from trace_core.operators.catalog import load_catalog
 from trace_core.worker.client import HttpClient, TaskApi
-from trace_core.worker.execution import emitter, execute, task_environment
+from trace_core.worker.execution import emitter, execute, fetcher, task_environment
 from trace_core.worker.outcome import Outcome
 
 
@@ -35,6 +35,9 @@ class Connection:
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         self._tasks: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._asking = threading.Lock()
+        self._asked = 0
         self._scratch: str | None = None
         self.canceled = threading.Event()
 
@@ -45,6 +48,17 @@ class Connection:
         self._scratch = None
         self._socket.sendall(json.dumps(message).encode() + b"\n")
 
+    def ask(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask the parent, in the middle of a task, and wait for its answer."""
+        with self._asking:
+            self._asked += 1
+            message = {"kind": "read", "number": self._asked, **asked}
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+            # An operator that did not wait for an answer leaves it to whoever asks next.
+            while (answer := self._answers.get())["number"] != self._asked:
+                pass
+            return answer
+
     def next_task(self) -> dict[str, Any] | None:
         return self._tasks.get()
 
@@ -54,6 +68,8 @@ class Connection:
                 message = json.loads(line)
                 if message["kind"] == "cancel":
                     self.canceled.set()
+                elif message["kind"] == "rows":
+                    self._answers.put(message)
                 else:
                     self.canceled.clear()
                     self._scratch = message["scratch"]
@@ -79,7 +95,12 @@ class Child:
             finally:
                 self._restore()
             self._connection.send(
-                {"kind": "done", "fields": outcome.fields, "traceback": outcome.traceback}
+                {
+                    "kind": "done",
+                    "fields": outcome.fields,
+                    "traceback": outcome.traceback,
+                    "rows": list(outcome.rows),
+                }
             )
 
     def _run(self, message: Mapping[str, Any]) -> Outcome:
@@ -94,6 +115,7 @@ class Child:
                 scratch=scratch,
                 now=datetime.fromisoformat(message["now"]),
                 emit=emitter(TaskApi(self._client, token), payload),
+                fetch=fetcher(self._connection.ask),
                 canceled=self._connection.canceled.is_set,
                 secrets=message["secrets"],
             )

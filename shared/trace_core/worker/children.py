@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trace_core.kernel.errors import Unavailable
 from trace_core.worker.attempt import RunControl
-from trace_core.worker.child import Child, Ended, Finished, Work
+from trace_core.worker.child import Child, Ended, Finished, Work, with_rows
 
 logger = logging.getLogger(__name__)
 
@@ -79,9 +79,12 @@ class ChildPool:
                 shutil.rmtree(scratch, ignore_errors=True)
                 return Finished(Ended.DIED, reason=error.message)
             try:
-                return child.run(work, scratch, control)
+                try:
+                    finished = child.run(work, scratch, control)
+                finally:
+                    self._give_back(child)
+                return with_rows(work, finished, scratch, control)
             finally:
-                self._give_back(child)
                 shutil.rmtree(scratch, ignore_errors=True)
 
     def close(self) -> None:

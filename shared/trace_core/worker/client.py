@@ -138,6 +138,10 @@ class WorkerApi:
     def heartbeat(self, fence: Mapping[str, Any]) -> str:
         return str(self._client.post("/internal/heartbeat", fence, patience=0)["status"])
 
+    def inputs(self, fence: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """What a running attempt reads, a page of it."""
+        return self._client.post("/internal/task-inputs", {**fence, **wanted})
+
     def complete(self, bodies: Sequence[Mapping[str, Any]]) -> list[TraceError | None]:
         """One answer for each: None when accepted. Raises when the call as a whole failed."""
         if len(bodies) == 1:
@@ -177,6 +181,10 @@ class TaskApi:
     def events(self, fence: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> None:
         body = {**fence, "events": list(events)}
         self._client.post("/v1/task/events", body, token=self._token)
+
+    def inputs(self, fence: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """What this attempt reads, a page of it."""
+        return self._client.post("/v1/task/inputs", {**fence, **wanted}, token=self._token)
 
     def log(self, fence: Mapping[str, Any], lease_sequence: int, data: bytes) -> None:
         body = {

@@ -7,6 +7,7 @@ wrapper's loop. What it does with one attempt is the same.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from trace_core.dag.model import Runtime
 from trace_core.kernel.errors import Unavailable
 from trace_core.ports.clock import Clock
+from trace_core.ports.row_store import RowStore
 from trace_core.ports.secret_store import SecretStore
 from trace_core.worker.attempt import Attempt, Reason, RunControl
 from trace_core.worker.children import ChildPool
@@ -21,6 +23,7 @@ from trace_core.worker.client import WorkerApi
 from trace_core.worker.completions import Completions, Report
 from trace_core.worker.heartbeats import Heartbeats
 from trace_core.worker.logs import AttemptLogs
+from trace_core.worker.rows import rows_for_workers
 from trace_core.worker.supervision import Supervisor
 
 CLAIM_SECONDS = 60.0
@@ -47,11 +50,14 @@ class Drain:
         secrets: SecretStore,
         logs: AttemptLogs,
         clock: Clock,
+        row_store: Callable[[], RowStore] | None = None,
     ) -> None:
         self._api = api
         self._pool = pool
         self._worker_id = worker_id
-        self._supervisor = Supervisor(pool, clock=clock, secrets=secrets, logs=logs)
+        self._supervisor = Supervisor(
+            pool, clock=clock, secrets=secrets, logs=logs, rows=rows_for_workers(api, row_store)
+        )
 
     def run(self, seconds: float, claim_seconds: float = CLAIM_SECONDS) -> Drained:
         """Work for less than `seconds`; what runs longer is handed back as a failed attempt."""

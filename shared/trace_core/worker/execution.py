@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from trace_core.dag.catalog import Catalog
 from trace_core.kernel import limits
+from trace_core.kernel.scopes import Scope
 from trace_core.operators.api import (
     Emit,
     EmitNow,
+    FetchRows,
     Operator,
     OperatorFailed,
     Result,
@@ -26,6 +28,9 @@ from trace_core.worker import outcome
 from trace_core.worker.client import TaskApi
 from trace_core.worker.logs import Redaction
 from trace_core.worker.outcome import Outcome
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CAPABILITY_TOKEN = "TRACE_TASK_CAPABILITY_TOKEN"  # noqa: S105  # the name, not the token
 
@@ -52,6 +57,7 @@ def execute(
     scratch: Path,
     now: datetime,
     emit: EmitNow,
+    fetch: FetchRows,
     canceled: Callable[[], bool],
     secrets: Iterable[str] = (),
 ) -> Outcome:
@@ -61,10 +67,11 @@ def execute(
             raise OperatorFailed(f"this worker has no operator {payload['operator']}")
         config = spec.config.model_validate_json(json.dumps(payload.get("config") or {}))
         task = task_context(
-            payload, config, now=now, env=env, scratch=scratch, emit=emit, canceled=canceled
-        )
+            payload, config, now=now, env=env, scratch=scratch, emit=emit, fetch=fetch,
+            canceled=canceled,
+        )  # fmt: skip
         result = _operator(spec.name, spec.implementation).run(task)
-        return outcome.succeeded(payload, _within_one_completion(result, emit))
+        return outcome.succeeded(payload, _within_one_completion(result, emit), scratch)
     except BaseException as error:
         # Also SystemExit: an operator that calls sys.exit must not take its process along.
         return outcome.failed(error, Redaction(secrets).text)
@@ -110,3 +117,29 @@ def emitter(api: TaskApi, payload: Mapping[str, Any]) -> EmitNow:
             api.events(fence, fields[first : first + limits.EVENTS_PER_CALL_MAX])
 
     return emit
+
+
+Ask = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""Asks whoever holds the credentials for rows; the answer names a file, or says what is wrong."""
+
+
+class ReadFailed(OperatorFailed):
+    """An input could not be read."""
+
+
+def fetcher(ask: Ask) -> FetchRows:
+    """Inputs of a task, as files that somebody else fills."""
+
+    def fetch(alias: str, scope: Scope | None, columns: Sequence[str] | None) -> pa.Table:
+        from trace_core.storage.arrow_files import open_rows
+
+        wanted = None if scope is None else scope.fields()
+        names = None if columns is None else list(columns)
+        answer = ask({"alias": alias, "scope": wanted, "columns": names})
+        if "error" in answer:
+            raise ReadFailed(
+                f"input {alias} cannot be read: {answer['error']}", retryable=answer["retryable"]
+            )
+        return open_rows(Path(answer["path"]))
+
+    return fetch

@@ -6,13 +6,14 @@ import json
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from pydantic import ValidationError
 
 from trace_core.kernel import limits
 from trace_core.kernel.errors import Rejected
-from trace_core.operators.api import Emit, OperatorFailed, Result, Written
+from trace_core.operators.api import Emit, OperatorFailed, Result, Rows, Written
 from trace_core.tasks.api import Completion
 
 _MESSAGE_SHARE = limits.ERROR_MESSAGE_MAX // 2
@@ -29,6 +30,8 @@ class Outcome:
     """A completion without its fence."""
     traceback: str = ""
     """For the log; the completion carries only its tail."""
+    rows: Sequence[Mapping[str, Any]] = ()
+    """Rows that the operator left in its scratch folder, to be written before this is reported."""
 
     @property
     def status(self) -> str:
@@ -37,10 +40,14 @@ class Outcome:
 
 CANCELED = Outcome({"status": "Canceled"})
 HANDED_BACK = Outcome({"status": "Yielded", "resume_after_seconds": 0.0})
+SUPERSEDED = Outcome({"status": "Superseded"})
 
 
-def succeeded(payload: Mapping[str, Any], result: object) -> Outcome:
-    """The completion of a result; raises `InvalidResult` with what is wrong with it."""
+def succeeded(payload: Mapping[str, Any], result: object, scratch: Path) -> Outcome:
+    """The completion of a result, whose rows are left in the scratch folder.
+
+    Raises `InvalidResult` with what is wrong with it.
+    """
     if not isinstance(result, Result):
         raise InvalidResult(f"the operator returned {type(result).__name__}, not a Result")
     is_source = payload["job"]["activation"] == "source"
@@ -48,7 +55,9 @@ def succeeded(payload: Mapping[str, Any], result: object) -> Outcome:
     fields: dict[str, Any] = {
         "status": "Yielded" if is_source else "Completed",
         "events": event_fields(payload, result.events),
-        "outputs": [_output_fields(payload, each) for each in result.outputs],
+        "outputs": [
+            _output_fields(payload, each) for each in result.outputs if not isinstance(each, Rows)
+        ],
     }
     if result.state:
         fields["state"] = [
@@ -60,7 +69,34 @@ def succeeded(payload: Mapping[str, Any], result: object) -> Outcome:
     if is_source:
         fields["resume_after_seconds"] = result.resume_after.total_seconds()
     _check(payload, fields)
-    return Outcome(fields)
+    rows = [each for each in result.outputs if isinstance(each, Rows)]
+    if len(result.outputs) > limits.OUTPUTS_PER_CALL_MAX:
+        raise InvalidResult(
+            f"{len(result.outputs)} outputs; {limits.OUTPUTS_PER_CALL_MAX} fit: take larger scopes"
+        )
+    return Outcome(fields, rows=[_left(payload, each, scratch, at) for at, each in enumerate(rows)])
+
+
+def _left(payload: Mapping[str, Any], rows: Rows, scratch: Path, at: int) -> dict[str, Any]:
+    """Write the rows where the parent finds them."""
+    from trace_core.storage.arrow_files import write_batches
+
+    if _output(payload, rows.output_index).get("backend", "control") == "control":
+        raise InvalidResult(
+            f"output {rows.output_index} keeps no rows: give its operator a `storage`, or emit"
+        )
+    schema = getattr(rows.table, "schema", None)
+    if schema is None or not hasattr(rows.table, "to_batches"):
+        raise InvalidResult(f"rows are a pyarrow.Table, not {type(rows.table).__name__}")
+    name = f"output-{at}.arrow"
+    write_batches(scratch / name, schema, rows.table.to_batches())
+    return {
+        "output_index": rows.output_index,
+        "scope": rows.scope.fields(),
+        "file": name,
+        "cursor_column": rows.cursor_column,
+        "name": rows.name,
+    }
 
 
 def event_fields(payload: Mapping[str, Any], events: Sequence[Emit]) -> list[dict[str, Any]]:
@@ -69,6 +105,10 @@ def event_fields(payload: Mapping[str, Any], events: Sequence[Emit]) -> list[dic
     for each in events:
         if not isinstance(each, Emit):
             raise InvalidResult(f"an event must be an Emit, not {type(each).__name__}")
+        if _output(payload, each.output_index).get("backend", "control") != "control":
+            raise InvalidResult(
+                f"output {each.output_index} has rows, and is announced when they are committed"
+            )
         found.append(
             {
                 **_dataset(payload, each.output_index),
@@ -81,7 +121,7 @@ def event_fields(payload: Mapping[str, Any], events: Sequence[Emit]) -> list[dic
 
 def _output_fields(payload: Mapping[str, Any], written: Written) -> dict[str, Any]:
     if not isinstance(written, Written):
-        raise InvalidResult(f"an output must be a Written, not {type(written).__name__}")
+        raise InvalidResult(f"an output must be Rows or Written, not {type(written).__name__}")
     return {
         "output_index": written.output_index,
         **_dataset(payload, written.output_index),
@@ -92,12 +132,14 @@ def _output_fields(payload: Mapping[str, Any], written: Written) -> dict[str, An
 
 
 def _dataset(payload: Mapping[str, Any], output_index: int) -> dict[str, str]:
+    output = _output(payload, output_index)
+    return {name: output[name] for name in ("dataset_uuid", "dataset_version")}
+
+
+def _output(payload: Mapping[str, Any], output_index: int) -> Mapping[str, Any]:
     for output in payload.get("outputs") or ():
         if output["output_index"] == output_index:
-            return {
-                "dataset_uuid": output["dataset_uuid"],
-                "dataset_version": output["dataset_version"],
-            }
+            return cast(Mapping[str, Any], output)
     raise InvalidResult(f"the job has no output {output_index}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import UUID
@@ -16,11 +17,12 @@ from trace_core.ports.clock import Clock
 from trace_core.ports.secret_store import Namespace, SecretStore
 from trace_core.worker.attempt import Attempt, Reason, RunControl
 from trace_core.worker.capture import captured
-from trace_core.worker.child import Ended, Finished, Work
+from trace_core.worker.child import Ended, Finished, LeaseGone, TaskRows, Work, with_rows
 from trace_core.worker.client import TaskApi
-from trace_core.worker.execution import emitter, execute, task_environment
+from trace_core.worker.execution import emitter, execute, fetcher, task_environment
 from trace_core.worker.logs import BoundedLog, Logs, Redaction
 from trace_core.worker.outcome import CANCELED, HANDED_BACK, Outcome, failed, failure
+from trace_core.worker.rows import AttemptRows, RowAccess
 
 logger = logging.getLogger(__name__)
 
@@ -41,22 +43,28 @@ class InThisProcess:
     def run(self, work: Work, control: RunControl) -> Finished:
         token = str(work.payload.get("capability_token") or "")
         log = BoundedLog(Redaction(work.secrets))
-        with (
-            captured(log),
-            tempfile.TemporaryDirectory(prefix="trace-task-") as scratch,
-            task_environment(work.env, token, Path(scratch)),
-        ):
-            outcome = execute(
-                work.payload,
-                self._catalog,
-                env=work.env,
-                scratch=Path(scratch),
-                now=work.now,
-                emit=emitter(self._task_api.with_token(token), work.payload),
-                canceled=control.canceled,
-                secrets=work.secrets,
-            )
-        return Finished(Ended.DONE, outcome, log=log.content())
+        with tempfile.TemporaryDirectory(prefix="trace-task-") as folder:
+            scratch = Path(folder)
+            with captured(log), task_environment(work.env, token, scratch):
+                outcome = execute(
+                    work.payload,
+                    self._catalog,
+                    env=work.env,
+                    scratch=scratch,
+                    now=work.now,
+                    emit=emitter(self._task_api.with_token(token), work.payload),
+                    fetch=fetcher(partial(_answer, work.rows, scratch)),
+                    canceled=control.canceled,
+                    secrets=work.secrets,
+                )
+            finished = Finished(Ended.DONE, outcome, log=log.content())
+            return with_rows(work, finished, scratch, control)
+
+
+def _answer(rows: TaskRows | None, scratch: Path, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    if rows is None:
+        return {"error": "rows cannot be read here", "retryable": False}
+    return rows.answer(asked, scratch)
 
 
 class Supervisor:
@@ -67,16 +75,26 @@ class Supervisor:
         clock: Clock,
         secrets: SecretStore | None = None,
         logs: Logs | None = None,
+        rows: RowAccess | None = None,
     ) -> None:
         self._execution = execution
         self._clock = clock
         self._secrets = secrets
         self._logs = logs
+        self._rows = rows
 
     def run(self, attempt: Attempt, control: RunControl) -> Outcome | None:
         """How the attempt ended; None when its lease is lost and nobody wants to know."""
+        rows = AttemptRows(attempt, self._rows)
         try:
-            work = self._work(attempt)
+            # Before anything else: whoever had the task before must be able to write no more.
+            done = rows.begin()
+            if done is not None:
+                return done
+            work = self._work(attempt, rows)
+        except LeaseGone as gone:
+            logger.warning("%s is no longer ours: %s", attempt, gone)
+            return None
         except TraceError as error:
             retryable = not isinstance(error, Rejected)
             return failure(type(error).__name__, error.message, retryable)
@@ -93,17 +111,18 @@ class Supervisor:
             self._logs.write(attempt, finished.log, outcome)
         return outcome
 
-    def _work(self, attempt: Attempt) -> Work:
+    def _work(self, attempt: Attempt, rows: AttemptRows) -> Work:
         slot: Mapping[str, Any] = attempt.payload.get("slot") or {}
         names: Mapping[str, str] = slot.get("secrets") or {}
         values = {variable: self._secret(attempt, name) for variable, name in names.items()}
         token = attempt.payload.get("capability_token")
         return Work(
-            payload=attempt.payload,
+            payload=rows.payload,
             now=self._clock.now(),
             timeout=attempt.timeout,
             env={**(slot.get("env") or {}), **values},
             secrets=[each for each in (*values.values(), token) if each],
+            rows=rows,
         )
 
     def _secret(self, attempt: Attempt, name: str) -> str:
@@ -121,6 +140,9 @@ def judge(attempt: Attempt, control: RunControl, finished: Finished) -> Outcome 
     match finished.how:
         case Ended.DONE if finished.outcome is not None:
             return finished.outcome
+        case Ended.LEASE_GONE:
+            logger.warning("%s is no longer ours: %s", attempt, finished.reason)
+            return None
         case Ended.TIMED_OUT:
             return failure("TimedOut", f"killed after {attempt.timeout:g} s", retryable=True)
         case Ended.INTERRUPTED if attempt.is_source:

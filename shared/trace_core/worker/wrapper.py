@@ -9,6 +9,7 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,6 +18,7 @@ from trace_core.dag.model import Runtime
 from trace_core.kernel import limits
 from trace_core.kernel.errors import Unavailable
 from trace_core.ports.clock import Clock
+from trace_core.ports.row_store import RowStore
 from trace_core.ports.secret_store import SecretStore
 from trace_core.worker.attempt import Attempt, Reason, RunControl
 from trace_core.worker.children import ChildPool
@@ -24,6 +26,7 @@ from trace_core.worker.client import WorkerApi
 from trace_core.worker.completions import Completions, Report
 from trace_core.worker.heartbeats import Heartbeats
 from trace_core.worker.logs import AttemptLogs
+from trace_core.worker.rows import rows_for_workers
 from trace_core.worker.supervision import Supervisor
 from trace_core.worker.wake_ups import WakeUps
 
@@ -57,12 +60,15 @@ class Wrapper:
         logs: AttemptLogs,
         clock: Clock,
         settings: WrapperSettings,
+        row_store: Callable[[], RowStore] | None = None,
     ) -> None:
         self._api = api
         self._pool = pool
         self._wake_ups = wake_ups
         self._settings = settings
-        self._supervisor = Supervisor(pool, clock=clock, secrets=secrets, logs=logs)
+        self._supervisor = Supervisor(
+            pool, clock=clock, secrets=secrets, logs=logs, rows=rows_for_workers(api, row_store)
+        )
         self._notes = _notes()
         self._stopping = False
         self._lock = threading.Lock()

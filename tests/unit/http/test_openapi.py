@@ -47,9 +47,9 @@ NotFound 404
 NotJson 415
 NotRetryable 409
 OutcomeDiffers 409
-PlanStale 409
 OutputsOverlap 422
 PartialOverlap 409
+PlanStale 409
 RateLimited 429
 Rejected 400
 RoleInUse 409
@@ -68,8 +68,8 @@ NEVER_ANSWERED = {
     "CursorMoved": "ends a slice of a source",
     "Damaged": "is answered as Internal",
     "Denied": "is answered as Internal",
-    "InputsMoved": "stops a cutover, which nobody waits for",
     "Fenced": "ends an attempt that writes to the data database",
+    "InputsMoved": "stops a cutover, which nobody waits for",
     "MigrationChanged": "ends a migration",
     "PortTaken": "ends `trace dev`",
     "RowsInvalid": "ends an attempt that writes rows",
