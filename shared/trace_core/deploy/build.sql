@@ -381,3 +381,17 @@ SELECT jsonb_build_object(
                                WHERE a.dag_version_id = d.active_dag_version_id) c)) AS state
   FROM dags d
  WHERE d.dag_id = %(dag_id)s
+
+-- name: parts_to_check
+-- The outputs behind the names that a version checks, as its own jobs have made them.
+SELECT p.name AS dataset, v.dataset_uuid, v.dataset_version, v.backend, c.readable
+  FROM dag_versions d
+ CROSS JOIN LATERAL jsonb_to_recordset(d.settings -> 'publications') AS p (name text, parts jsonb)
+ CROSS JOIN LATERAL jsonb_array_elements(p.parts) WITH ORDINALITY AS t (origin, part)
+  JOIN dag_version_jobs a ON a.dag_version_id = d.dag_version_id
+  JOIN jobs j ON j.job_id = a.job_id AND j.name = t.origin ->> 'job'
+  JOIN dataset_versions v ON v.job_id = j.job_id
+   AND v.output_index = (t.origin ->> 'output')::integer
+  JOIN version_counters c ON c.dataset_version = v.dataset_version
+ WHERE d.dag_version_id = %(dag_version_id)s
+ ORDER BY p.name, t.part
