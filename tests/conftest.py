@@ -10,6 +10,7 @@ import pytest
 from tests import network_guard
 from tests.manual_clock import ManualClock
 from tests.postgres_server import PostgresServer
+from trace_core.database.data import DataDatabase
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.ids import Ids
 
@@ -57,6 +58,21 @@ def empty_dsn(postgres_server: PostgresServer) -> Iterator[str]:
 @pytest.fixture
 def state_database(state_dsn: str) -> Iterator[StateDatabase]:
     database = StateDatabase(state_dsn)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def data_dsn(postgres_server: PostgresServer) -> Iterator[str]:
+    """The address of a migrated data database that no other test sees."""
+    dsn = postgres_server.clone("data")
+    yield dsn
+    postgres_server.drop(dsn)
+
+
+@pytest.fixture
+def data_database(data_dsn: str) -> Iterator[DataDatabase]:
+    database = DataDatabase(data_dsn)
     yield database
     database.close()
 

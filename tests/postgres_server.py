@@ -35,7 +35,7 @@ class PostgresServer:
         self._embedded = EmbeddedPostgres(self._folder, durable=False)
         self._users: int | None = None
         self._numbers = itertools.count(1)
-        self._template: str | None = None
+        self._templates: dict[migrate.Which, str] = {}
         self._connection: psycopg.Connection[tuple[object, ...]] | None = None
 
     def acquire(self) -> None:
@@ -74,14 +74,14 @@ class PostgresServer:
             os.close(self._users)
             self._users = None
 
-    def clone(self) -> str:
+    def clone(self, which: migrate.Which = "state") -> str:
         """The address of a new database with every migration applied."""
-        if self._template is None:
-            self._template = self._make_template()
+        if which not in self._templates:
+            self._templates[which] = self._make_template(which)
         name = self._next_name()
         # Copying the files takes 12 ms; by default every page goes through the log, in 80 ms.
         statement = "CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY"
-        self._execute(statement, name=name, template=self._template)
+        self._execute(statement, name=name, template=self._templates[which])
         return self._embedded.database(name)
 
     def empty(self) -> str:
@@ -118,26 +118,28 @@ class PostgresServer:
     def _next_name(self) -> str:
         return f"test_{os.getpid()}_{next(self._numbers)}"
 
-    def _make_template(self) -> str:
+    def _make_template(self, which: migrate.Which) -> str:
         """Migrated once for all processes, and again only when a migration or the month changes."""
         now = max(START, datetime.now(UTC))
-        name = _template_name(now)
+        name = _template_name(now, which)
         with exclusive_lock(self._folder / "template.lock"):
             if name not in self._databases():
                 unfinished = f"{name}_unfinished"
                 self._execute("DROP DATABASE IF EXISTS {name} WITH (FORCE)", name=unfinished)
                 dsn = self._embedded.database(unfinished)
-                migrate.migrate(dsn, START)
-                with psycopg.connect(dsn) as connection:
-                    # Tests run on a clock of their own and on the real one.
-                    history.add_months(connection, now)
+                migrate.migrate(dsn, START, which)
+                if which == "state":
+                    with psycopg.connect(dsn) as connection:
+                        # Tests run on a clock of their own and on the real one.
+                        history.add_months(connection, now)
                 self._execute("ALTER DATABASE {old} RENAME TO {name}", old=unfinished, name=name)
         return name
 
     def _drop_leftovers(self) -> None:
-        current = _template_name(max(START, datetime.now(UTC)))
+        now = max(START, datetime.now(UTC))
+        current = (_template_name(now, "state"), _template_name(now, "data"))
         for name in self._databases():
-            if name != current and name.startswith(("test_", "template_")):
+            if name not in current and name.startswith(("test_", "template_")):
                 self._execute("DROP DATABASE IF EXISTS {name} WITH (FORCE)", name=name)
 
     def _databases(self) -> list[str]:
@@ -159,8 +161,8 @@ def fastest_folder() -> Path:
     return Path(tempfile.gettempdir())
 
 
-def _template_name(now: datetime) -> str:
-    texts = [migration.text for migration in migrate.migrations()]
+def _template_name(now: datetime, which: migrate.Which) -> str:
+    texts = [which, *(migration.text for migration in migrate.migrations(which))]
     texts += [Path(migrate.__file__).read_text(encoding="utf-8"), f"{now:%Y%m}"]
     return "template_" + hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 

@@ -24,7 +24,7 @@ def test_migrating_twice_changes_nothing(empty_dsn: str) -> None:
 def test_a_changed_migration_is_refused(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     migrate(empty_dsn, NOW)
     changed = [Migration(m.number, m.name, m.text + "-- edited") for m in migrations.migrations()]
-    monkeypatch.setattr(migrations, "migrations", lambda: changed)
+    monkeypatch.setattr(migrations, "migrations", lambda _which: changed)
     with pytest.raises(MigrationChanged):
         migrate(empty_dsn, NOW)
 
@@ -44,7 +44,9 @@ def test_partitions_of_the_coming_months_are_there_before_they_are_needed(empty_
     assert {"tasks_before", "tasks_202611", "tasks_202701", "tasks_202705"} <= names
 
 
-def test_no_statement_reads_the_server_clock_or_makes_ids() -> None:
-    texts = [migration.text for migration in migrations.migrations()]
+@pytest.mark.parametrize("which", ["state", "data"])
+def test_no_statement_reads_the_server_clock_or_makes_ids(which: migrations.Which) -> None:
+    texts = [migration.text for migration in migrations.migrations(which)]
+    assert texts
     for word in ("now()", "clock_timestamp", "gen_random_uuid", "random()"):
         assert not any(word in text for text in texts)

@@ -16,9 +16,12 @@ from trace_core.kernel.errors import Unavailable
 class Connections:
     """At most `size` connections, opened when they are needed; the last one returned goes first."""
 
-    def __init__(self, connect: Callable[[], Connection[Any]], size: int, timeout: float) -> None:
+    def __init__(
+        self, connect: Callable[[], Connection[Any]], size: int, timeout: float, name: str
+    ) -> None:
         self._connect = connect
         self._timeout = timeout
+        self._name = name
         self._free = threading.Semaphore(size)
         self._idle: list[Connection[Any]] = []
         self.closed = False
@@ -26,9 +29,9 @@ class Connections:
     @contextmanager
     def borrow(self) -> Iterator[Connection[Any]]:
         if self.closed:
-            raise Unavailable("The connections to the state database are closed.")
+            raise Unavailable(f"The connections to the {self._name} database are closed.")
         if not self._free.acquire(timeout=self._timeout):
-            raise Unavailable("No connection to the state database is free.")
+            raise Unavailable(f"No connection to the {self._name} database is free.")
         try:
             connection = self._take()
             try:

@@ -1,7 +1,7 @@
 """Migrations: numbered SQL files, applied once each, in order, under a lock.
 
 The first lines of a file say whether it goes before or after the code that needs it, and which
-lock it takes.
+lock it takes. The state and the data database have files of their own.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import resources
+from typing import Literal
 
 import psycopg
 
@@ -19,6 +20,7 @@ from trace_core.database.sql import Statements
 from trace_core.kernel.errors import Conflict
 
 _STATEMENTS = Statements("trace_core.database", "migrate.sql")
+Which = Literal["state", "data"]
 _FILE = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 
 
@@ -46,9 +48,9 @@ class MigrationChanged(Conflict):
     code = "MigrationChanged"
 
 
-def migrations() -> list[Migration]:
+def migrations(which: Which = "state") -> list[Migration]:
     found = []
-    for file in resources.files("trace_core.database").joinpath("migrations/state").iterdir():
+    for file in resources.files("trace_core.database").joinpath("migrations", which).iterdir():
         match = _FILE.fullmatch(file.name)
         if match:
             text = file.read_text(encoding="utf-8")
@@ -56,14 +58,14 @@ def migrations() -> list[Migration]:
     return sorted(found, key=lambda migration: migration.number)
 
 
-def migrate(dsn: str, now: datetime) -> list[Migration]:
-    """Apply what is missing, all or nothing, and make the partitions of the coming months."""
+def migrate(dsn: str, now: datetime, which: Which = "state") -> list[Migration]:
+    """Apply what is missing, all or nothing; state also gets the partitions of coming months."""
     applied_now = []
     with psycopg.connect(dsn) as connection:
         connection.execute(_STATEMENTS["lock_migrations"])
         connection.execute(_STATEMENTS["create_migrations_table"])
         applied = _applied(connection)
-        for migration in migrations():
+        for migration in migrations(which):
             known = applied.get(migration.number)
             if known is None:
                 connection.execute(migration.text.encode())
@@ -79,17 +81,18 @@ def migrate(dsn: str, now: datetime) -> list[Migration]:
                 applied_now.append(migration)
             elif known[0] != migration.checksum:
                 raise MigrationChanged(migration=f"{migration.number:04}_{migration.name}")
-        add_months(connection, now)
+        if which == "state":
+            add_months(connection, now)
     return applied_now
 
 
-def status(dsn: str) -> list[MigrationStatus]:
+def status(dsn: str, which: Which = "state") -> list[MigrationStatus]:
     with psycopg.connect(dsn) as connection:
         exists = connection.execute(_STATEMENTS["migrations_table_exists"]).fetchone()
         applied = _applied(connection) if exists and exists[0] else {}
     return [
         MigrationStatus(m.number, m.name, applied[m.number][1] if m.number in applied else None)
-        for m in migrations()
+        for m in migrations(which)
     ]
 
 

@@ -10,6 +10,8 @@ TraceError
 │   └── RateLimited         429  too many requests in this minute: again after `Retry-After`
 ├── Conflict            the state moved on: 409, drop the work
 │   ├── StaleAttempt        another attempt or lease is current
+│   │   └── Fenced              and the data database says so
+│   ├── Superseded          newer inputs are already in the output: again, with fresh pins
 │   ├── OutcomeDiffers      the fence already completed, with another body
 │   ├── TaskCanceled        the task was canceled while it ran
 │   └── AlreadyDeployed     the DAG has a version with other content
@@ -102,6 +104,18 @@ class StaleAttempt(Conflict):
     """Another attempt or lease is current; this one may not change anything."""
 
     code = "StaleAttempt"
+
+
+class Fenced(StaleAttempt):
+    """A newer attempt or lease writes to the data database; this one may not."""
+
+    code = "Fenced"
+
+
+class Superseded(Conflict):
+    """The scope already holds a commit made from a later pin; run again with fresh pins."""
+
+    code = "Superseded"
 
 
 class OutcomeDiffers(Conflict):

@@ -57,9 +57,17 @@ Unavailable 503
 """
 NEVER_ANSWERED = {
     "Busy": "is answered as Unavailable",
+    "CursorMoved": "ends a slice of a source",
+    "Damaged": "is answered as Internal",
     "Denied": "is answered as Internal",
+    "Fenced": "ends an attempt that writes to the data database",
+    "ManifestInvalid": "no route takes a manifest yet",
     "MigrationChanged": "ends a migration",
+    "PartialOverlap": "ends an attempt that writes to the data database",
     "PortTaken": "ends `trace dev`",
+    "RowsInvalid": "ends an attempt that writes rows",
+    "Superseded": "ends an attempt that writes to the data database",
+    "VersionDiffers": "ends a deploy that makes dataset versions",
 }
 
 
