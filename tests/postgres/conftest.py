@@ -10,12 +10,14 @@ import pytest
 
 from tests.factories import World
 from tests.manual_clock import ManualClock
+from tests.postgres.library import Library
 from tests.postgres.lite_app import OPERATORS, UNLIMITED, CountingState, Org, SilentWaker
 from tests.postgres.served import Person, Served
 from tests.postgres.shell import local_shell, shell
 from trace_core import telemetry
 from trace_core.bootstrap import App
 from trace_core.database.state import StateDatabase
+from trace_core.identity.model import PlatformRole
 from trace_core.kernel.ids import Ids
 from trace_core.settings import Settings
 
@@ -81,3 +83,10 @@ def beta(orgs: tuple[Org, Org]) -> Org:
 def admin(served: Served) -> Person:
     served.app.orgs.first_admin(served.app.own_org, served.app.subject("ada"))
     return Person(served, "ada")
+
+
+@pytest.fixture
+def library(served: Served, admin: Person) -> Library:
+    found = Library(served, admin, served.member("carla", PlatformRole.WRITER))
+    found.deploy(found.creator)
+    return found

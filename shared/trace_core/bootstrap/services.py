@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from trace_core.bootstrap.identity import IdentityServices
+from trace_core.bootstrap.registry import RegistryServices
 from trace_core.dag.model import Runtime
 from trace_core.database.history import History
 from trace_core.deploy.hooks import Hooks
@@ -40,7 +40,7 @@ from trace_core.worker.drain import Drain
 from trace_core.worker.logs import AttemptLogs
 
 
-class App(IdentityServices):
+class App(RegistryServices):
     """All services of one process; handlers, commands and tests get them here."""
 
     @property

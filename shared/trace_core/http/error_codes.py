@@ -9,6 +9,8 @@ from trace_core.identity.members import AlreadyMember, LastAdmin, RoleInUse
 from trace_core.identity.worker_token import TooManyWorkerTokens
 from trace_core.kernel import errors
 from trace_core.kernel.errors import TraceError
+from trace_core.registry.purge import NotPurgeable, PurgeBegan
+from trace_core.registry.snapshots import SnapshotExists
 from trace_core.tasks.admin import NotCancelable, NotRetryable
 from trace_core.tasks.events import ForeignOutput
 from trace_core.tasks.results import ForeignLocation, StateMoved
@@ -23,9 +25,12 @@ ERRORS: tuple[type[TraceError], ...] = (
     errors.AlreadyDeployed,
     LastAdmin,
     NotCancelable,
+    NotPurgeable,
     NotRetryable,
     errors.OutcomeDiffers,
+    PurgeBegan,
     RoleInUse,
+    SnapshotExists,
     errors.StaleAttempt,
     StateMoved,
     errors.TaskCanceled,

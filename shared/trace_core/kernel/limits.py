@@ -63,6 +63,9 @@ ATTEMPT_LOG_MAX = 1024 * 1024 + 64 * 1024
 WORKER_ID_MAX = 200
 LONG_POLL_MAX = timedelta(seconds=20)
 
+PURGE_GRACE = timedelta(hours=24, minutes=15)
+"""From the mark to the deletion of a dataset version: longer than a reader of it can take."""
+
 DAG_FILE_MAX = 1024 * 1024
 DAG_JOBS_MAX = 500
 HISTORY_MONTHS_AHEAD = 3

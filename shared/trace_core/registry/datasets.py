@@ -12,12 +12,13 @@ from trace_core.identity.model import Actor
 from trace_core.kernel.ids import OrgId
 from trace_core.kernel.scopes import Scope
 from trace_core.ports.clock import Clock
+from trace_core.registry.purge import version_prefix
 from trace_core.registry.read_rights import ReadRights, no_dataset, reader
 from trace_core.registry.snapshots import SnapshotViews
 from trace_core.registry.standing import standing_of
 from trace_core.storage.model import Backend, schema_name, table_name
 
-SQL = Statements("trace_core.registry", "read_rights.sql", "datasets.sql")
+SQL = Statements("trace_core.registry", "read_rights.sql", "standing.sql", "datasets.sql")
 _LAST_ID = UUID(int=2**128 - 1)
 _FIRST_ID = UUID(int=0)
 _LAST_NUMBER = 2**63 - 1
@@ -33,7 +34,7 @@ class Datasets:
         self._rights = rights
         self._snapshots = SnapshotViews(state)
 
-    def list(
+    def published(
         self,
         org_id: OrgId,
         actor: Actor,
@@ -62,7 +63,7 @@ class Datasets:
             "parts": parts,
             "upstream": _rows(self._state.read(SQL["upstream"], params)),
             "downstream": _rows(self._state.read(SQL["downstream"], params)),
-            "snapshots": self._snapshots.list(org_id, dataset, limit=_SNAPSHOTS_SHOWN),
+            "snapshots": self._snapshots.of(org_id, dataset, limit=_SNAPSHOTS_SHOWN),
         }
 
     def versions(
@@ -140,11 +141,6 @@ class Datasets:
             "fresh": fresh,
         }
         return {**fields, "freshness": freshness}
-
-
-def version_prefix(org_id: UUID, dataset: UUID, version: UUID) -> str:
-    """Under which key every object of a version lies, whichever attempt wrote it."""
-    return f"org/{org_id}/dataset/{dataset}/version/{version}/"
 
 
 def _part(org_id: OrgId, row: Row) -> dict[str, Any]:

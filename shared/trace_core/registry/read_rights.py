@@ -1,7 +1,7 @@
 """Who may read a dataset: the one place that decides it, for people and for the inputs of jobs.
 
-Private by default: administrators, whoever may deploy the producing DAG, and members with one of the
-dataset's read roles. For everybody else there is no such dataset.
+Private by default: administrators, whoever may deploy the producing DAG, and members with one of
+the dataset's read roles. For everybody else there is no such dataset.
 """
 
 from __future__ import annotations

@@ -40,13 +40,16 @@ Internal 500
 Invalid 422
 LastAdmin 409
 NotCancelable 409
+NotPurgeable 409
 NotFound 404
 NotJson 415
 NotRetryable 409
 OutcomeDiffers 409
+PurgeBegan 409
 RateLimited 429
 Rejected 400
 RoleInUse 409
+SnapshotExists 409
 StaleAttempt 409
 StateMoved 409
 TaskCanceled 409
