@@ -27,8 +27,10 @@ import pyarrow.compute as pc
 from trace_core.dag.column_types import is_column_type
 from trace_core.dag.filters import FIELD
 from trace_core.dag.model import Column
+from trace_core.kernel.scopes import Scope
 from trace_core.storage import column_values
 from trace_core.storage.errors import RowsInvalid
+from trace_core.storage.scopes import WHOLE
 
 HIDDEN_COLUMNS = ("_from", "_to", "_scope", "_start", "_end")
 """What Postgres keeps beside each row; no reader sees them."""
@@ -130,6 +132,42 @@ def conformed(
                 )
             arrays.append(array)
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def check_keys(batch: pa.RecordBatch, unique_key: Sequence[str]) -> None:
+    """Keys must fit an index, in every layout alike."""
+    for name in unique_key:
+        array = batch.column(name)
+        if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):
+            continue
+        longest = pc.max(pc.binary_length(array)).as_py() or 0
+        if longest * len(unique_key) > KEY_BYTES_MAX:
+            raise RowsInvalid(
+                f"A value of {name} has {longest} bytes, too many for a unique key; hash it.",
+                field=name,
+            )
+
+
+def check_cursors(array: Any, column: str, scope: Scope) -> None:
+    """Each row lies inside the scope that it is committed with."""
+    if not pa.types.is_integer(array.type):
+        raise RowsInvalid(f"A cursor is a whole number, and {column} is {array.type}.")
+    if scope.range is None:
+        if scope != WHOLE:
+            raise RowsInvalid(
+                "Rows with cursors of their own need a scope with a range, or all of the dataset.",
+                field="scope",
+            )
+        return
+    if not len(array):
+        return
+    ends = pc.min_max(array).as_py()
+    if ends["min"] < scope.range[0] or ends["max"] > scope.range[1]:
+        raise RowsInvalid(
+            f"{column} goes from {ends['min']} to {ends['max']}, outside the scope's"
+            f" {scope.range[0]}-{scope.range[1]}.",
+            field=column,
+        )
 
 
 def _conform(array: Any, column: Column) -> Any:

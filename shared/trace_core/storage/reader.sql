@@ -1,0 +1,31 @@
+-- fragment: pinned
+_from <= %(pin)s AND (_to IS NULL OR _to > %(pin)s)
+AND NOT EXISTS (
+    SELECT FROM unnest(%(cold_starts)s::bigint[], %(cold_ends)s::bigint[]) AS cold (first, last)
+     WHERE _start >= cold.first AND _end <= cold.last)
+AND {where}
+
+-- name: all_rows
+-- Exactly the rows of the pin, without those that a colder part has.
+SELECT {selected} FROM {schema}.{table}
+ WHERE
+-- include: pinned
+
+-- name: rows_at_cursors
+-- Rows with cursors of their own, in a range.
+SELECT {selected} FROM {schema}.{table}
+ WHERE _start BETWEEN %(start_at)s AND %(end_at)s AND
+-- include: pinned
+
+-- name: rows_of_range
+-- Rows of the commits that meet a range: by their bounds, by name, or because they hold all.
+SELECT {selected} FROM {schema}.{table}
+ WHERE ((_start <= %(end_at)s AND _end >= %(start_at)s)
+        OR (_start IS NULL AND _scope = ANY(ARRAY['', %(scope)s]))) AND
+-- include: pinned
+
+-- name: rows_of_scope
+-- Rows of a partition by its name, and of commits that hold all.
+SELECT {selected} FROM {schema}.{table}
+ WHERE _scope = ANY(ARRAY['', %(scope)s]) AND
+-- include: pinned
