@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from uuid import UUID
 
 from functions.user_api.api import Call, api
@@ -9,6 +10,8 @@ from trace_core.http import dataset_answers as answers
 from trace_core.http import dataset_calls, pages
 from trace_core.http.answers import Answer
 from trace_core.kernel.ids import UserId
+from trace_core.registry.reading import Moment
+from trace_core.storage.model import Pin
 
 
 @api.route("GET", "/v1/datasets")
@@ -102,7 +105,7 @@ def create_snapshot(call: Call) -> Answer[answers.SnapshotMade]:
     body = answers.SnapshotMade(
         dataset=name,
         snapshot=given.snapshot,
-        pins=[answers.DatasetPin(part=part, **pin.fields()) for part, pin in pins],
+        pins=_pins(pins),
     )
     return Answer(201, body)
 
@@ -112,6 +115,54 @@ def remove_snapshot(call: Call) -> answers.SnapshotRemoved:
     name, snapshot = call.path["dataset"], call.path["snapshot"]
     call.app.snapshots.remove(call.principal.org_id, name, snapshot, call.actor)
     return answers.SnapshotRemoved(snapshot=snapshot, removed=True)
+
+
+@api.route("GET", "/v1/datasets/<dataset>/head")
+def head(call: Call) -> answers.Head:
+    name, query = call.path["dataset"], call.query(dataset_calls.HeadQuery)
+    at = Moment(query.version, query.number, query.snapshot)
+    org_id = call.principal.org_id
+    found = call.app.heads.head(org_id, name, call.actor, at, limit=query.limit)
+    return answers.Head(
+        dataset=name,
+        pins=_pins(found.pins),
+        columns=[answers.DatasetColumn(name=each.name, type=each.type) for each in found.columns],
+        rows=found.rows,
+        cut=found.cut,
+    )
+
+
+@api.route("GET", "/v1/datasets/<dataset>/verify")
+def verify(call: Call) -> answers.Verification:
+    name, query = call.path["dataset"], call.query(dataset_calls.VerifyQuery)
+    found = call.app.verifications.verify(
+        call.principal.org_id,
+        name,
+        call.actor,
+        scope=query.scope,
+        after=dataset_calls.after_partition(query.cursor),
+    )
+    following = None if found.after is None else pages.encode("{}:{}".format(*found.after))
+    return answers.Verification(
+        dataset=name,
+        pins=_pins(found.pins),
+        unverifiable=found.unverifiable,
+        partitions=found.partitions,
+        partitions_in_all=found.partitions_in_all,
+        objects=found.objects,
+        bytes=found.bytes,
+        findings=[
+            answers.ObjectFinding(
+                part=each.part,
+                scope=each.scope.fields(),
+                number=each.number,
+                problem=each.problem,
+                key=each.key,
+            )
+            for each in found.findings
+        ],
+        next=following,
+    )
 
 
 @api.route("GET", "/v1/datasets/<dataset>/purge-preview")
@@ -149,6 +200,10 @@ def storage(call: Call) -> answers.StoragePage:
     )
     rows, following = pages.cut(found, query.limit, _version_id)
     return answers.StoragePage(versions=rows, next=following)
+
+
+def _pins(pins: Mapping[int, Pin]) -> list[answers.DatasetPin]:
+    return [answers.DatasetPin(part=part, **pins[part].fields()) for part in sorted(pins)]
 
 
 def _version_id(row: dict[str, object]) -> UUID:

@@ -77,6 +77,24 @@ class DatasetCalls(Calls):
         path = f"{_path(dataset, 'snapshots')}/{part(snapshot)}"
         return self._call(answers.SnapshotRemoved, "DELETE", path)
 
+    def head(
+        self,
+        dataset: str,
+        *,
+        limit: int | None = None,
+        version: UUID | str | None = None,
+        number: int | None = None,
+        snapshot: str | None = None,
+    ) -> answers.Head:
+        query = {"limit": limit, "version": version, "number": number, "snapshot": snapshot}
+        return self._call(answers.Head, "GET", _path(dataset, "head"), query=query)
+
+    def verify(
+        self, dataset: str, *, scope: str | None = None, cursor: str | None = None
+    ) -> answers.Verification:
+        query = {"scope": scope, "cursor": cursor}
+        return self._call(answers.Verification, "GET", _path(dataset, "verify"), query=query)
+
     def purge_preview(
         self, dataset: str, version: UUID | str | None = None
     ) -> answers.PurgePreview:

@@ -89,4 +89,11 @@ def admin(served: Served) -> Person:
 def library(served: Served, admin: Person) -> Library:
     found = Library(served, admin, served.member("carla", PlatformRole.WRITER))
     found.deploy(found.creator)
+    # As a deploy writes it down, and as its file says.
+    found.change(
+        "INSERT INTO pointer_moves SELECT c.dataset_uuid, c.swap, c.dataset_version, NULL,"
+        " v.created_at FROM dataset_current c JOIN dataset_versions v"
+        " ON v.dataset_version = c.dataset_version ON CONFLICT DO NOTHING"
+    )
+    found.change("UPDATE publications SET freshness = '60 s' WHERE dataset_name = 'orders'")
     return found

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import pyarrow as pa
+
 from tests.postgres.served import Person, Served
+from trace_core.dag.model import Column
 from trace_core.database.state import as_json
 from trace_core.identity.model import SYSTEM, PlatformRole
-from trace_core.kernel.ids import OrgId
+from trace_core.kernel.ids import DatasetUuid, DatasetVersion, OrgId, TaskId
 from trace_core.kernel.scopes import Scope
 from trace_core.registry.purge import version_prefix
+from trace_core.storage.manifest import MANIFEST_NAME, scope_folder
+from trace_core.storage.model import Manifest, ManifestIdentity
+from trace_core.storage.objects import write_objects
+from trace_core.storage.rows import arrow_schema
 
 SHOP = """
 version: 1
@@ -44,6 +52,24 @@ publish:
   daily:
     from: {job: daily, output: 0}
 """
+COLUMNS = (
+    Column("id", "bigint"),
+    Column("buyer", "text"),
+    Column("amount", "numeric(78, 0)"),
+    Column("at", "timestamptz"),
+    Column("hash", "bytea"),
+)
+
+
+def order(number: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "id": number,
+        "buyer": f"buyer {number}",
+        "amount": str(2**256 - number),
+        "at": datetime(2026, 1, 15, 12, 0, number % 60, tzinfo=UTC),
+        "hash": bytes([number % 256, 255]),
+        **changes,
+    }
 
 
 @dataclass(frozen=True)
@@ -135,6 +161,44 @@ class Library:
         )
         app.objects.create(key, b"x" * 10)
         return number
+
+    def write(self, version: UUID, scope: Scope, rows: Sequence[Mapping[str, Any]]) -> Manifest:
+        """Objects and a manifest, as a task would write them, committed."""
+        app = self.served.app
+        number = self.commit(version, scope, rows=len(rows))
+        app.objects.delete(f"{self.prefix(version)}staging/{number}/rows.parquet")
+        row = self.rows(
+            "SELECT dataset_uuid FROM dataset_versions WHERE dataset_version = %(v)s", v=version
+        )[0]
+        identity = ManifestIdentity(
+            DatasetUuid(row.dataset_uuid),
+            DatasetVersion(version),
+            TaskId(app.ids.uuid()),
+            1,
+            1,
+            0,
+            scope,
+        )
+        prefix = f"{self.prefix(version)}staging/{number}/"
+        table = pa.Table.from_pylist([dict(each) for each in rows], arrow_schema(COLUMNS))
+        manifest = write_objects(app.objects, prefix, identity, COLUMNS, table)
+        self.change(
+            "UPDATE commits SET objects = %(objects)s, manifest_key = %(key)s,"
+            " manifest_sha256 = %(digest)s, bytes = %(bytes)s"
+            " WHERE dataset_version = %(version)s AND number = %(number)s",
+            objects=as_json([each.fields() for each in manifest.objects]),
+            key=f"{scope_folder(prefix, scope)}{MANIFEST_NAME}",
+            digest=manifest.digest,
+            bytes=manifest.bytes,
+            version=version,
+            number=number,
+        )
+        self.change(
+            "UPDATE dataset_versions SET columns = %(columns)s WHERE dataset_version = %(version)s",
+            columns=as_json([{"name": each.name, "type": each.type} for each in COLUMNS]),
+            version=version,
+        )
+        return manifest
 
     def prefix(self, version: UUID) -> str:
         row = self.rows(

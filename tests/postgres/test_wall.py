@@ -72,6 +72,8 @@ PUT    /v1/datasets/<dataset>/owner         admin   422
 GET    /v1/datasets/<dataset>/snapshots     reader  404
 POST   /v1/datasets/<dataset>/snapshots     writer  422
 DELETE /v1/datasets/<dataset>/snapshots/<snapshot>  writer  404
+GET    /v1/datasets/<dataset>/head          reader  404
+GET    /v1/datasets/<dataset>/verify        reader  404
 GET    /v1/datasets/<dataset>/purge-preview  admin   404
 POST   /v1/datasets/<dataset>/purge         admin   422
 POST   /v1/datasets/<dataset>/purge/cancel  admin   422

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from uuid import UUID
+from typing import TYPE_CHECKING
 
 from trace_core.bootstrap.identity import IdentityServices
+from trace_core.database.data import DataDatabase
+from trace_core.kernel.errors import Invalid
+from trace_core.kernel.ids import DatasetUuid, DatasetVersion
 from trace_core.registry.datasets import Datasets
+from trace_core.registry.head import Heads
 from trace_core.registry.purge import Purges
 from trace_core.registry.snapshots import Snapshots
+from trace_core.registry.verification import Verifications
+
+if TYPE_CHECKING:
+    from trace_core.storage.reader import PinnedReader
 
 
 class RegistryServices(IdentityServices):
+    @property
+    def data(self) -> DataDatabase:
+        return self._part("data", _no_data)
+
     @property
     def datasets(self) -> Datasets:
         return self._part("datasets", lambda: Datasets(self.state, self.clock, self.read_rights))
@@ -23,11 +35,42 @@ class RegistryServices(IdentityServices):
         return Snapshots(self.state, self.clock, self.ids, self.read_rights)
 
     @property
+    def heads(self) -> Heads:
+        return self._part("heads", self._build_heads)
+
+    def _build_heads(self) -> Heads:
+        rights = self.read_rights
+        return Heads(self.state, self.clock, self.ids, rights, lambda: self.pinned_reader)
+
+    @property
+    def pinned_reader(self) -> PinnedReader:
+        return self._part("pinned_reader", self._build_pinned_reader)
+
+    def _build_pinned_reader(self) -> PinnedReader:
+        # Arrow takes a while to load, and few requests read rows.
+        from trace_core.storage.reader import PinnedReader
+
+        return PinnedReader(self.objects, self.data)
+
+    @property
+    def verifications(self) -> Verifications:
+        return self._part("verifications", self._build_verifications)
+
+    def _build_verifications(self) -> Verifications:
+        return Verifications(self.state, self.read_rights, self.objects)
+
+    @property
     def purges(self) -> Purges:
         return self._part("purges", self._build_purges)
 
     def _build_purges(self) -> Purges:
         return Purges(self.state, self.clock, self.ids, self.objects, self._drop_table)
 
-    def _drop_table(self, dataset: UUID, version: UUID) -> None:
-        raise NotImplementedError
+    def _drop_table(self, dataset: DatasetUuid, version: DatasetVersion) -> None:
+        from trace_core.storage.versions import VersionTables
+
+        VersionTables(self.data).delete_version(dataset, version)
+
+
+def _no_data() -> DataDatabase:
+    raise Invalid("This platform has no data database yet.")

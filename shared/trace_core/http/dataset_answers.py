@@ -241,7 +241,6 @@ class ObjectFinding(Wire):
     number: int
     problem: Literal["altered", "missing", "extra"]
     key: str
-    detail: str | None
 
 
 class Verification(Page):
@@ -249,8 +248,11 @@ class Verification(Page):
 
     dataset: str
     pins: list[DatasetPin]
+    unverifiable: list[int] = Field(
+        description="Parts without objects: their rows lie in Postgres, or there are none."
+    )
     partitions: int = Field(description="Checked in this answer.")
-    partitions_in_all: int
+    partitions_in_all: int | None = Field(description="Counted with the first answer only.")
     objects: int
     bytes: int
     findings: list[ObjectFinding]

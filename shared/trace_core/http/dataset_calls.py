@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from trace_core.http import pages
 from trace_core.http.identity_calls import Label, RoleName
 from trace_core.http.pages import PageQuery
 from trace_core.http.wire import Name, Wire
 from trace_core.kernel.errors import Invalid
+from trace_core.kernel.limits import HEAD_ROWS_MAX as ROWS_MAX
 
 SnapshotName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$", examples=["q3-report"])]
 Contained = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,128}$")]
@@ -49,6 +50,26 @@ class OwnerRequest(Wire):
 class SnapshotRequest(Wire):
     snapshot: SnapshotName
     description: Label | None = None
+
+
+class HeadQuery(Wire):
+    limit: Annotated[int, Field(ge=1, le=ROWS_MAX, description="How many rows at most.")] = 20
+    version: UUID | None = Field(None, description="A version that is, or was, current.")
+    number: Number | None = Field(None, description="The commit of that version; else its last.")
+    snapshot: SnapshotName | None = None
+
+    @model_validator(mode="after")
+    def _one_moment(self) -> HeadQuery:
+        if self.snapshot is not None and self.version is not None:
+            raise ValueError("give a version or a snapshot, not both")
+        if self.number is not None and self.version is None:
+            raise ValueError("a number counts the commits of one version: give it too")
+        return self
+
+
+class VerifyQuery(Wire):
+    cursor: pages.Cursor | None = None
+    scope: ScopeKey | None = Field(None, description="Only this cursor or partition key.")
 
 
 class PurgeQuery(Wire):

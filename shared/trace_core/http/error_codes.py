@@ -10,6 +10,7 @@ from trace_core.identity.worker_token import TooManyWorkerTokens
 from trace_core.kernel import errors
 from trace_core.kernel.errors import TraceError
 from trace_core.registry.purge import NotPurgeable, PurgeBegan
+from trace_core.registry.reading import Purging
 from trace_core.registry.snapshots import SnapshotExists
 from trace_core.tasks.admin import NotCancelable, NotRetryable
 from trace_core.tasks.events import ForeignOutput
@@ -29,6 +30,7 @@ ERRORS: tuple[type[TraceError], ...] = (
     NotRetryable,
     errors.OutcomeDiffers,
     PurgeBegan,
+    Purging,
     RoleInUse,
     SnapshotExists,
     errors.StaleAttempt,

@@ -21,6 +21,7 @@ from trace_core.identity.members import AlreadyMember, LastAdmin, RoleInUse
 from trace_core.identity.worker_token import TooManyWorkerTokens
 from trace_core.kernel.errors import AlreadyDeployed, Conflict, TraceError
 from trace_core.registry.purge import NotPurgeable, PurgeBegan
+from trace_core.registry.reading import Purging
 from trace_core.registry.snapshots import SnapshotExists
 from trace_core.tasks.admin import NotCancelable, NotRetryable
 
@@ -112,6 +113,13 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
     f"DELETE {_DATASET}/snapshots/<snapshot>": Operation(
         "remove_snapshot", DATASETS, {200: data.SnapshotRemoved}
+    ),
+    f"GET {_DATASET}/head": Operation(
+        "head", DATASETS, {200: data.Head}, query=dataset_calls.HeadQuery, conflicts=(Purging,)
+    ),
+    f"GET {_DATASET}/verify": Operation(
+        "verify", DATASETS, {200: data.Verification}, query=dataset_calls.VerifyQuery,
+        conflicts=(Purging,),
     ),
     f"GET {_DATASET}/purge-preview": Operation(
         "purge_preview", DATASETS, {200: data.PurgePreview}, query=dataset_calls.PurgeQuery

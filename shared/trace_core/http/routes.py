@@ -107,6 +107,11 @@ ROUTES = (
     _user("GET", f"{_DATASET}/snapshots", READER, "Its snapshots with their pins."),
     _user("POST", f"{_DATASET}/snapshots", WRITER, "Name the dataset as it is now."),
     _user("DELETE", f"{_DATASET}/snapshots/<snapshot>", WRITER, "Delete a snapshot."),
+    Route(
+        Surface.USER, "GET", f"{_DATASET}/head", Kind.USER, READER,
+        "Its first rows, at a pin.", Rate.QUERY,
+    ),
+    _user("GET", f"{_DATASET}/verify", READER, "Read its objects again, and compare."),
     _user("GET", f"{_DATASET}/purge-preview", ADMIN, "What a purge frees, and what it may not."),
     _user("POST", f"{_DATASET}/purge", ADMIN, "Mark versions: they are deleted after a day."),
     _user("POST", f"{_DATASET}/purge/cancel", ADMIN, "Keep marked versions after all."),

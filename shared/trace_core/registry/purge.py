@@ -19,7 +19,7 @@ from trace_core.identity.audit import Audit
 from trace_core.identity.model import SYSTEM, Actor
 from trace_core.kernel import limits
 from trace_core.kernel.errors import Conflict, NotFound
-from trace_core.kernel.ids import Ids, OrgId
+from trace_core.kernel.ids import DatasetUuid, DatasetVersion, Ids, OrgId
 from trace_core.ports.clock import Clock
 from trace_core.ports.object_store import ObjectStore
 from trace_core.registry.read_rights import no_dataset
@@ -27,7 +27,7 @@ from trace_core.registry.standing import Kept, Uses, kept_by, standing_of
 from trace_core.storage.model import Backend
 
 SQL = Statements("trace_core.registry", "standing.sql", "purge.sql")
-DropTable = Callable[[UUID, UUID], None]
+DropTable = Callable[[DatasetUuid, DatasetVersion], None]
 """Of the dataset and the version; one that is not there is no error."""
 VERSIONS_MAX = 500
 _OBJECTS = 100
@@ -146,18 +146,17 @@ class Purges:
 
     # What a deploy does -----------------------------------------------------------------------
 
-    def reclaim(self, tx: Transaction, job_ids: Sequence[UUID]) -> list[UUID]:
-        """Let a deploy use the versions of these jobs again; the caller has locked their DAG.
+    def reclaim(self, tx: Transaction, job_ids: Sequence[UUID]) -> None:
+        """Let a deploy or rollback use the versions of these jobs; the caller has locked their DAG.
 
-        Marks are taken back; purged versions are empty and have to be built anew, and are answered.
+        Marks are taken back. What is being deleted, or is gone, is refused.
         """
         rows = tx.all(SQL["lock_of_jobs"], {"job_ids": list(job_ids)})
-        if any(self._is_due(row) for row in rows):
-            raise PurgeBegan("A version that this deploy needs is being deleted; try again later.")
+        if any(row.purged_at is not None or self._is_due(row) for row in rows):
+            raise PurgeBegan("A version that this needs was purged; deploy its definition again.")
         marked = [row.dataset_version for row in rows if row.purge_marked_at is not None]
         if marked:
-            tx.run(SQL["revive"], {"versions": marked})
-        return [row.dataset_version for row in rows if row.purged_at is not None]
+            tx.run(SQL["keep"], {"versions": marked})
 
     # The sweep --------------------------------------------------------------------------------
 
@@ -167,8 +166,9 @@ class Purges:
         purged = kept = objects = 0
         due = {"marked_before": self._due_before(), "limit": _DUE}
         for row in self._state.read(SQL["due"], due):
-            if not self._still_unused(row):
-                kept += 1
+            unused = self._still_unused(row)
+            if not unused:
+                kept += unused is False
                 continue
             deleted, whole = self._delete_objects(row, ends_at)
             objects += deleted
@@ -180,13 +180,16 @@ class Purges:
             purged += self._finish(row)
         return PurgeReport(purged, kept, objects)
 
-    def _still_unused(self, row: Row) -> bool:
-        """Look again, under the same locks as the mark; what is needed after all is kept."""
+    def _still_unused(self, row: Row) -> bool | None:
+        """Look again, under the same locks as the mark; what is needed after all is kept.
+
+        None: another sweep, or somebody who changed their mind, was quicker.
+        """
         params = _params(row.org_id, [row.dataset_uuid], [row.dataset_version])
         with self._state.transaction("check_purge") as tx:
             (found,) = self._locked(tx, params)
             if not self._is_due(found):
-                return False
+                return None
             reasons = _kept(found)
             if reasons:
                 tx.run(SQL["keep"], params)

@@ -104,7 +104,8 @@ UPDATE commits m
  WHERE m.dataset_version = %(dataset_version)s AND m.number = w.number
 
 -- name: finish
--- All of a version is deleted. Its job must be built anew before it can be current again.
+-- All of a version is deleted, for good: a pin shows the same rows or none. Whoever deploys its
+-- definition again gets a new job, which is built anew under a new version.
 WITH done AS (
     UPDATE dataset_versions
        SET purged_at = %(now)s
@@ -112,7 +113,10 @@ WITH done AS (
        AND purged_at IS NULL
     RETURNING job_id
 )
-UPDATE jobs j SET built_at = NULL FROM done d WHERE j.job_id = d.job_id
+UPDATE jobs j
+   SET built_at = NULL, fingerprint = j.fingerprint || ':purged:' || j.job_id
+  FROM done d
+ WHERE j.job_id = d.job_id
 RETURNING j.job_id
 
 -- name: lock_of_jobs
@@ -122,9 +126,3 @@ SELECT v.dataset_version, v.purge_marked_at, v.purged_at
  WHERE v.job_id = ANY (%(job_ids)s::uuid[])
  ORDER BY v.dataset_version
    FOR UPDATE
-
--- name: revive
--- A version is filled again; what was deleted of it stays deleted.
-UPDATE dataset_versions
-   SET purge_marked_at = NULL, purged_at = NULL
- WHERE dataset_version = ANY (%(versions)s::uuid[])

@@ -19,7 +19,7 @@ coalesce(r.platform_role = 'admin'
 -- name: find
 -- A published dataset that the caller may read.
 SELECT p.dataset_name, p.dag_id, d.name AS dag, d.created_by, d.deploy_roles, p.read_roles,
-       p.owner, p.hidden_at
+       p.owner, p.hidden_at, p.pii
   FROM publications p
   JOIN dags d ON d.dag_id = p.dag_id
  CROSS JOIN

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from trace_core.database.sql import Statements
 from trace_core.database.state import StateDatabase
@@ -38,13 +37,13 @@ class SnapshotViews:
         rows = self._state.read(SQL["list"], params | {"snapshot": None})
         return [row._asdict() for row in rows]
 
-    def pins(self, org_id: OrgId, dataset: str, snapshot: str) -> list[Pin]:
-        """What a snapshot names, part by part; raises `NotFound`."""
+    def pins(self, org_id: OrgId, dataset: str, snapshot: str) -> dict[int, Pin]:
+        """What a snapshot names, by part; raises `NotFound`."""
         params = {"org_id": org_id, "dataset": dataset, "after": "", "limit": 1}
         rows = self._state.read(SQL["list"], params | {"snapshot": snapshot})
         if not rows:
             raise _no_snapshot(dataset, snapshot)
-        return [Pin.parse(each) for each in rows[0].pins]
+        return {each["part"]: Pin.parse(each) for each in rows[0].pins}
 
 
 class Snapshots:
@@ -61,13 +60,9 @@ class Snapshots:
         self._rights.find(org_id, dataset, actor)
         return self._views.of(org_id, dataset, limit=limit, after=after)
 
-    def pins(self, org_id: OrgId, dataset: str, snapshot: str, actor: Actor) -> list[Pin]:
-        self._rights.find(org_id, dataset, actor)
-        return self._views.pins(org_id, dataset, snapshot)
-
     def create(
         self, org_id: OrgId, dataset: str, snapshot: str, description: str, actor: Actor
-    ) -> list[tuple[int, Pin]]:
+    ) -> dict[int, Pin]:
         """Pin every part as it is now, in one statement; answers the pins by part."""
         self._rights.find(org_id, dataset, actor)
         params = {
@@ -85,7 +80,7 @@ class Snapshots:
             if tx.one(SQL["marked"], params) is not None:
                 raise Conflict("The dataset is being purged; look at its versions.")
             self._audit.record(tx, org_id, actor, "snapshot.create", snapshot, dataset=dataset)
-        return sorted(((row.part, _pin(row)) for row in rows), key=lambda each: each[0])
+        return {row.part: _pin(row) for row in rows}
 
     def remove(self, org_id: OrgId, dataset: str, snapshot: str, actor: Actor) -> None:
         """By whoever made it, or may deploy the DAG."""
@@ -107,10 +102,7 @@ class Snapshots:
 
 def _pin(row: Any) -> Pin:
     return Pin(
-        DatasetUuid(UUID(int=row.dataset_uuid.int)),
-        DatasetVersion(UUID(int=row.dataset_version.int)),
-        row.number,
-        row.swap,
+        DatasetUuid(row.dataset_uuid), DatasetVersion(row.dataset_version), row.number, row.swap
     )
 
 

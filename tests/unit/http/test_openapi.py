@@ -46,6 +46,7 @@ NotJson 415
 NotRetryable 409
 OutcomeDiffers 409
 PurgeBegan 409
+Purging 409
 RateLimited 429
 Rejected 400
 RoleInUse 409
