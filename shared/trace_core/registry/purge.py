@@ -180,6 +180,11 @@ class Purges:
             purged += self._finish(row)
         return PurgeReport(purged, kept, objects)
 
+    def chore(self) -> int:
+        """How much one pass got done; nothing: there is nothing due."""
+        report = self.run_once()
+        return report.purged + report.kept + report.objects
+
     def _still_unused(self, row: Row) -> bool | None:
         """Look again, under the same locks as the mark; what is needed after all is kept.
 

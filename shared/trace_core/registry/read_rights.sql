@@ -97,6 +97,7 @@ WITH derived AS MATERIALIZED (
              FROM publication_parts x
              JOIN publications n ON n.org_id = x.org_id AND n.dataset_name = x.dataset_name
             WHERE x.dataset_uuid = s.dataset_uuid
+            ORDER BY n.hidden_at NULLS FIRST
             LIMIT 1) p ON true
       LEFT JOIN LATERAL (
            SELECT m.platform_role, m.user_id,
