@@ -24,6 +24,7 @@ from tests.conformance.harness import (
     TokenSignerHarness,
     WakerHarness,
 )
+from tests.dataset_layouts import Layouts
 from tests.manual_clock import ManualClock
 from tests.postgres_server import PostgresServer
 from trace_core.adapters.lite.arrivals import QueueArrivals
@@ -43,6 +44,7 @@ from trace_core.kernel.ids import Ids
 from trace_core.ports.clock import Clock
 from trace_core.ports.credential_issuer import Credentials
 from trace_core.ports.waker import Function
+from trace_core.storage.model import Backend
 
 Harness = TypeVar("Harness")
 Adapter = Callable[[pytest.FixtureRequest], Iterator[Harness]]
@@ -173,6 +175,31 @@ def _no_arrivals(_request: pytest.FixtureRequest) -> Iterator[ArrivalsHarness]:
     yield ArrivalsHarness(NoArrivals(), lambda _name: None)
 
 
+def _layouts(
+    request: pytest.FixtureRequest, objects: Adapter[ObjectStoreHarness], backend: Backend
+) -> Iterator[Layouts]:
+    for found in objects(request):
+        yield Layouts(
+            found.store,
+            request.getfixturevalue("data_database"),
+            request.getfixturevalue("manual_clock"),
+            request.getfixturevalue("ids"),
+            backend,
+        )
+
+
+def _objects_in_files(request: pytest.FixtureRequest) -> Iterator[Layouts]:
+    yield from _layouts(request, _file_objects, Backend.S3)
+
+
+def _objects_on_s3(request: pytest.FixtureRequest) -> Iterator[Layouts]:
+    yield from _layouts(request, aws_adapters.s3, Backend.S3)
+
+
+def _tables(request: pytest.FixtureRequest) -> Iterator[Layouts]:
+    yield from _layouts(request, _file_objects, Backend.POSTGRES)
+
+
 def _sleep(by: timedelta) -> None:
     time.sleep(by.total_seconds())
 
@@ -205,6 +232,17 @@ CREDENTIAL_ISSUERS: dict[str, Adapter[CredentialsHarness]] = {
     "folder": _folder_credentials,
     "sts": aws_adapters.credentials,
 }
+
+LAYOUTS: dict[str, Adapter[Layouts]] = {
+    "postgres": _tables,
+    "files": _objects_in_files,
+    "s3": _objects_on_s3,
+}
+
+
+@pytest.fixture(params=LAYOUTS)
+def layouts(request: pytest.FixtureRequest) -> Iterator[Layouts]:
+    yield from LAYOUTS[request.param](request)
 
 
 @pytest.fixture(params=QUEUES)

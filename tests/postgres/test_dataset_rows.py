@@ -12,7 +12,7 @@ import pytest
 
 from tests.postgres.library import Library, order
 from tests.postgres.served import audited
-from trace_core.database.data import DataDatabase
+from trace_core.database.data import DataDatabase, DataRole
 from trace_core.identity.model import SYSTEM
 from trace_core.kernel import limits
 from trace_core.kernel.scopes import Scope
@@ -26,8 +26,8 @@ VERIFY = "/v1/datasets/totals/verify"
 @pytest.fixture
 def stored(library: Library, data_dsn: str) -> Iterator[tuple[Library, UUID]]:
     """`totals` with rows of ids 1 to 6 in two partitions."""
-    data = DataDatabase(data_dsn)
-    library.served.app.parts["data"] = data
+    data = DataDatabase(data_dsn, role=DataRole.READER)
+    library.served.app.parts["data_reader"] = data
     _, version = library.stored_in("totals")
     library.write(version, Scope.of_range(1, 3), [order(each) for each in (1, 2, 3)])
     library.write(version, Scope.of_range(4, 6), [order(each) for each in (4, 5, 6)])

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trace_core.bootstrap.identity import IdentityServices
-from trace_core.database.data import DataDatabase
-from trace_core.kernel.errors import Invalid
 from trace_core.kernel.ids import DatasetUuid, DatasetVersion
 from trace_core.registry.datasets import Datasets
 from trace_core.registry.head import Heads
@@ -19,10 +17,6 @@ if TYPE_CHECKING:
 
 
 class RegistryServices(IdentityServices):
-    @property
-    def data(self) -> DataDatabase:
-        return self._part("data", _no_data)
-
     @property
     def datasets(self) -> Datasets:
         return self._part("datasets", lambda: Datasets(self.state, self.clock, self.read_rights))
@@ -50,7 +44,7 @@ class RegistryServices(IdentityServices):
         # Arrow takes a while to load, and few requests read rows.
         from trace_core.storage.reader import PinnedReader
 
-        return PinnedReader(self.objects, self.data)
+        return PinnedReader(self.objects, self.data_reader)
 
     @property
     def verifications(self) -> Verifications:
@@ -70,7 +64,3 @@ class RegistryServices(IdentityServices):
         from trace_core.storage.versions import VersionTables
 
         VersionTables(self.data).delete_version(dataset, version)
-
-
-def _no_data() -> DataDatabase:
-    raise Invalid("This platform has no data database yet.")

@@ -59,11 +59,16 @@ def migrations(which: Which = "state") -> list[Migration]:
 
 
 def migrate(dsn: str, now: datetime, which: Which = "state") -> list[Migration]:
-    """Apply what is missing, all or nothing; state also gets the partitions of coming months."""
+    """Apply what is missing, all or nothing.
+
+    The state database also gets the partitions of the coming months, the data database its roles.
+    """
     applied_now = []
     with psycopg.connect(dsn) as connection:
         connection.execute(_STATEMENTS["lock_migrations"])
         connection.execute(_STATEMENTS["create_migrations_table"])
+        if which == "data":
+            connection.execute(_STATEMENTS["make_data_roles"])
         applied = _applied(connection)
         for migration in migrations(which):
             known = applied.get(migration.number)

@@ -1,8 +1,9 @@
 """Named SQL: every statement of a room sits in its `.sql` files under `-- name: …`.
 
 Steps that several statements share are written once under `-- fragment: …`, and a line
-`-- include: …` puts them in place, also into another fragment. Comments are for readers: they do not travel to the server, and
-a short statement stays within what the driver remembers between calls.
+`-- include: …` puts them in place, also into another fragment. Comments are for readers: they do
+not travel to the server, and a short statement stays within what the driver remembers between
+calls.
 """
 
 from __future__ import annotations
@@ -44,6 +45,6 @@ class Statements:
 
 
 def _shorten(statement: str) -> str:
-    """Without comments, indentation and blanks beside commas, brackets and equals signs; no literal of
-    ours holds any of those blanks."""
+    """Without comments, indentation and blanks beside commas, brackets and equals signs; no literal
+    of ours holds any of those blanks."""
     return _BLANKS.sub(r"\1", " ".join(_COMMENT.sub("", statement).split()))

@@ -9,12 +9,16 @@ from trace_core.identity.members import AlreadyMember, LastAdmin, RoleInUse
 from trace_core.identity.worker_token import TooManyWorkerTokens
 from trace_core.kernel import errors
 from trace_core.kernel.errors import TraceError
+from trace_core.registry.commits import CommitDiffers
+from trace_core.registry.model import ColumnsDiffer, OutputsOverlap
 from trace_core.registry.purge import NotPurgeable, PurgeBegan
 from trace_core.registry.reading import Purging
 from trace_core.registry.snapshots import SnapshotExists
+from trace_core.storage.errors import ManifestInvalid, PartialOverlap
 from trace_core.tasks.admin import NotCancelable, NotRetryable
-from trace_core.tasks.events import ForeignOutput
-from trace_core.tasks.results import ForeignLocation, StateMoved
+from trace_core.tasks.announcements import ForeignOutput, UncommittedScope
+from trace_core.tasks.outputs import ForeignLocation
+from trace_core.tasks.results import StateMoved
 
 ERRORS: tuple[type[TraceError], ...] = (
     errors.Rejected,
@@ -24,6 +28,7 @@ ERRORS: tuple[type[TraceError], ...] = (
     errors.Conflict,
     AlreadyMember,
     errors.AlreadyDeployed,
+    CommitDiffers,
     LastAdmin,
     NotCancelable,
     NotPurgeable,
@@ -31,19 +36,25 @@ ERRORS: tuple[type[TraceError], ...] = (
     errors.OutcomeDiffers,
     PurgeBegan,
     Purging,
+    PartialOverlap,
     RoleInUse,
     SnapshotExists,
     errors.StaleAttempt,
     StateMoved,
+    errors.Superseded,
     errors.TaskCanceled,
     TooManyWorkerTokens,
     errors.TooLarge,
     NotJson,
     errors.Invalid,
+    ColumnsDiffer,
     DagInvalid,
     FilterInvalid,
     ForeignLocation,
     ForeignOutput,
+    ManifestInvalid,
+    OutputsOverlap,
+    UncommittedScope,
     errors.RateLimited,
     errors.Unavailable,
 )
@@ -52,11 +63,18 @@ OF_TASKS = frozenset(
     {
         errors.OutcomeDiffers,
         errors.StaleAttempt,
+        errors.Superseded,
         errors.TaskCanceled,
+        ColumnsDiffer,
+        CommitDiffers,
         FilterInvalid,
         ForeignLocation,
         ForeignOutput,
+        ManifestInvalid,
+        OutputsOverlap,
+        PartialOverlap,
         StateMoved,
+        UncommittedScope,
     }
 )
 """Those that workers and tasks are answered, and users never."""

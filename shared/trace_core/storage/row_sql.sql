@@ -27,9 +27,9 @@ SELECT value + 1, following - 1, count(*) OVER ()
 SELECT {columns}, count(*), count(*) OVER ()
   FROM checked
  WHERE {present}
- GROUP BY ALL
+ GROUP BY {columns}
 HAVING count(*) > 1
- ORDER BY count(*) DESC, ALL
+ ORDER BY count(*) DESC, {columns}
  LIMIT {limit};
 
 -- name: nulls

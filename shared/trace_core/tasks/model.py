@@ -36,6 +36,8 @@ class Outcome(StrEnum):
     LEASE_EXPIRED = "LeaseExpired"
     LAPSED = "Lapsed"
     CANCELED = "Canceled"
+    SUPERSEDED = "Superseded"
+    """Newer inputs were in the output already; no failure."""
 
 
 class NotClaimed(StrEnum):
@@ -144,9 +146,13 @@ def staging_prefix(
     )
 
 
+def table_location(dataset: UUID) -> str:
+    return f"postgres_table:dataset_{dataset}"
+
+
 def is_own_location(location: str, prefix: str, dataset: UUID) -> bool:
     """Under the attempt's staging prefix, or the dataset's own table."""
-    if location == f"postgres_table:dataset_{dataset}":
+    if location == table_location(dataset):
         return True
     return location.startswith(prefix) and ".." not in location.split("/")
 

@@ -30,6 +30,8 @@ USER_ROUTES = [each for each in ROUTES if each.surface is Surface.USER]
 STABLE_CODES = """
 AlreadyDeployed 409
 AlreadyMember 409
+ColumnsDiffer 422
+CommitDiffers 409
 Conflict 409
 DagInvalid 422
 FilterInvalid 422
@@ -39,6 +41,7 @@ ForeignOutput 422
 Internal 500
 Invalid 422
 LastAdmin 409
+ManifestInvalid 422
 NotCancelable 409
 NotPurgeable 409
 NotFound 404
@@ -47,17 +50,21 @@ NotRetryable 409
 OutcomeDiffers 409
 PurgeBegan 409
 Purging 409
+OutputsOverlap 422
+PartialOverlap 409
 RateLimited 429
 Rejected 400
 RoleInUse 409
 SnapshotExists 409
 StaleAttempt 409
 StateMoved 409
+Superseded 409
 TaskCanceled 409
 TooLarge 413
 TooManyWorkerTokens 409
 Unauthenticated 401
 Unavailable 503
+UncommittedScope 422
 """
 NEVER_ANSWERED = {
     "Busy": "is answered as Unavailable",
@@ -65,12 +72,9 @@ NEVER_ANSWERED = {
     "Damaged": "is answered as Internal",
     "Denied": "is answered as Internal",
     "Fenced": "ends an attempt that writes to the data database",
-    "ManifestInvalid": "no route takes a manifest yet",
     "MigrationChanged": "ends a migration",
-    "PartialOverlap": "ends an attempt that writes to the data database",
     "PortTaken": "ends `trace dev`",
     "RowsInvalid": "ends an attempt that writes rows",
-    "Superseded": "ends an attempt that writes to the data database",
     "VersionDiffers": "ends a deploy that makes dataset versions",
 }
 

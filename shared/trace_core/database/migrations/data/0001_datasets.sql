@@ -1,36 +1,5 @@
--- Goes before the code that needs it. Creates three roles where they are missing, a schema and its
--- tables; takes no lock on anything that exists. The user who migrates needs CREATEROLE once for
--- the server, and must own the database.
-
--- Roles belong to the server, not to this database: another one may have made them, or be making
--- them now. Nobody logs in with them; a user is granted one, and its sessions take it.
-DO $$
-DECLARE
-    wanted text;
-BEGIN
-    FOREACH wanted IN ARRAY ARRAY['trace_data_owner', 'trace_data_writer', 'trace_data_reader'] LOOP
-        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = wanted) THEN
-            BEGIN
-                EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
-            EXCEPTION WHEN duplicate_object OR unique_violation THEN
-                NULL;
-            END;
-        END IF;
-        IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
-            BEGIN
-                EXECUTE format('GRANT %I TO %I', wanted, current_user);
-            EXCEPTION WHEN insufficient_privilege THEN
-                -- Granted by whoever made the role; if not, SET ROLE below says so.
-                NULL;
-            END;
-        END IF;
-    END LOOP;
-    EXECUTE format('GRANT CONNECT, CREATE, TEMPORARY ON DATABASE %I TO trace_data_owner',
-                   current_database());
-    EXECUTE format('GRANT CONNECT, TEMPORARY ON DATABASE %I TO trace_data_writer',
-                   current_database());
-    EXECUTE format('GRANT CONNECT ON DATABASE %I TO trace_data_reader', current_database());
-END $$;
+-- Goes before the code that needs it. Creates a schema and its tables; takes no lock on anything that
+-- exists. The roles are there by then (`make_data_roles` in migrate.sql).
 
 -- Everything below belongs to the owner, whoever migrates.
 SET LOCAL ROLE trace_data_owner;
