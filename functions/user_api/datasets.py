@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from uuid import UUID
 
 from functions.user_api.api import Call, api
@@ -12,6 +13,7 @@ from trace_core.http.answers import Answer
 from trace_core.kernel.ids import UserId
 from trace_core.registry.reading import Moment
 from trace_core.storage.model import Pin
+from trace_core.tasks.api import InvalidateRequest
 
 
 @api.route("GET", "/v1/datasets")
@@ -186,6 +188,35 @@ def cancel_purge(call: Call) -> answers.PurgeMarked:
     name, wanted = call.path["dataset"], call.parse(dataset_calls.PurgeRequest).versions
     found = call.app.purges.cancel(call.principal.org_id, name, wanted, call.actor)
     return answers.PurgeMarked(dataset=name, versions=found)
+
+
+@api.route("GET", "/v1/datasets/<dataset>/invalidations")
+def invalidations(call: Call) -> answers.InvalidationPage:
+    name, query = call.path["dataset"], call.query(pages.PageQuery)
+    call.app.read_rights.find(call.principal.org_id, name, call.actor)
+    found = call.app.invalidations.list(
+        call.principal.org_id,
+        dataset=name,
+        limit=query.limit + 1,
+        before=pages.after_id(query.cursor),
+    )
+    rows, following = pages.cut(found, query.limit, lambda row: UUID(int=row["event_id"].int))
+    return answers.InvalidationPage(invalidations=rows, next=following)
+
+
+@api.route("POST", "/v1/datasets/<dataset>/invalidations")
+def invalidate(call: Call) -> Answer[answers.Invalidated]:
+    name, given = call.path["dataset"], call.parse(dataset_calls.InvalidationRequest)
+    call.app.read_rights.require_deploy_right(call.principal.org_id, name, call.actor)
+    request = InvalidateRequest(dataset=name, **dict(given))
+    done = call.app.invalidations.declare(call.principal.org_id, request, call.actor)
+    body = answers.Invalidated(
+        dataset=name,
+        parts=[answers.InvalidPart(**asdict(each)) for each in done.invalidations],
+        tasks_made=done.tasks_made,
+        repeated=done.repeated,
+    )
+    return Answer(200 if done.repeated else 201, body)
 
 
 @api.route("GET", "/v1/storage")

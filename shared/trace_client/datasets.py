@@ -109,6 +109,34 @@ class DatasetCalls(Calls):
         body = {"versions": [str(each) for each in versions]}
         return self._call(answers.PurgeMarked, "POST", _path(dataset, "purge/cancel"), body=body)
 
+    def invalidations(
+        self, dataset: str, *, limit: int | None = None, cursor: str | None = None
+    ) -> answers.InvalidationPage:
+        path, query = _path(dataset, "invalidations"), {"limit": limit, "cursor": cursor}
+        return self._call(answers.InvalidationPage, "GET", path, query=query)
+
+    def invalidate(
+        self,
+        dataset: str,
+        reason: str,
+        key: str,
+        *,
+        cursor: int | None = None,
+        partition_key: str | None = None,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> answers.Invalidated:
+        """Nothing but reason and key: all of the dataset. The same key again does no more."""
+        body = {
+            "reason": reason,
+            "key": key,
+            "cursor": cursor,
+            "partition_key": partition_key,
+            "start": start,
+            "end": end,
+        }
+        return self._call(answers.Invalidated, "POST", _path(dataset, "invalidations"), body=body)
+
     def storage(
         self,
         *,

@@ -20,6 +20,7 @@ BODIES: dict[str, object] = {
     "PUT read-roles": {"roles": ["nobody_has_it"]},
     "PUT owner": {"user_id": NO_ID},
     "POST snapshots": {"snapshot": "taken"},
+    "POST invalidations": {"reason": "wrong", "key": "one", "cursor": 1},
     "POST purge": {"versions": [NO_ID]},
     "POST cancel": {"versions": [NO_ID]},
 }

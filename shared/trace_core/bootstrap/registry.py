@@ -11,6 +11,7 @@ from trace_core.registry.head import Heads
 from trace_core.registry.purge import Purges
 from trace_core.registry.snapshots import Snapshots
 from trace_core.registry.verification import Verifications
+from trace_core.tasks.invalidations import Invalidations
 
 if TYPE_CHECKING:
     from trace_core.storage.reader import PinnedReader
@@ -52,6 +53,13 @@ class RegistryServices(IdentityServices):
 
     def _build_verifications(self) -> Verifications:
         return Verifications(self.state, self.read_rights, self.objects)
+
+    @property
+    def invalidations(self) -> Invalidations:
+        return self._part("invalidations", self._build_invalidations)
+
+    def _build_invalidations(self) -> Invalidations:
+        return Invalidations(self.state, self.clock, self.ids, self.waker)
 
     @property
     def purges(self) -> Purges:

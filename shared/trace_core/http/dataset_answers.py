@@ -12,6 +12,7 @@ from trace_core.http.wire import Page, Time, Wire
 from trace_core.http.work_answers import Scope
 from trace_core.registry.standing import Kept, Standing
 from trace_core.storage.model import Backend
+from trace_core.tasks.model import TaskStatus
 
 
 class Freshness(Wire):
@@ -256,3 +257,47 @@ class Verification(Page):
     objects: int
     bytes: int
     findings: list[ObjectFinding]
+
+
+class InvalidationTask(Wire):
+    task_id: UUID
+    dag: str
+    job: str
+    status: TaskStatus
+
+
+class Invalidation(Wire):
+    event_id: UUID
+    dataset_uuid: UUID
+    dataset_version: UUID
+    dag: str
+    job: str
+    output_index: int
+    scope: Scope
+    number: int
+    reason: str
+    source: Literal["replace", "cutover", "rollback", "person"]
+    declared_by: str | None
+    task_id: UUID | None = Field(description="The task whose rewrite it was.")
+    deploy_id: UUID | None
+    created_at: Time
+    tasks: list[InvalidationTask] = Field(description="What was made of it.")
+    processed: bool = Field(description="All of these tasks have completed.")
+
+
+class InvalidationPage(Page):
+    invalidations: list[Invalidation]
+
+
+class InvalidPart(Wire):
+    event_id: UUID
+    dataset_uuid: UUID
+    dataset_version: UUID
+    number: int
+
+
+class Invalidated(Wire):
+    dataset: str
+    parts: list[InvalidPart]
+    tasks_made: int
+    repeated: bool = Field(description="The same request had been made before.")

@@ -13,6 +13,7 @@ from trace_core.http.pages import PageQuery
 from trace_core.http.wire import Name, Wire
 from trace_core.kernel.errors import Invalid
 from trace_core.kernel.limits import HEAD_ROWS_MAX as ROWS_MAX
+from trace_core.tasks.api import Scoped
 
 SnapshotName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$", examples=["q3-report"])]
 Contained = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,128}$")]
@@ -70,6 +71,15 @@ class HeadQuery(Wire):
 class VerifyQuery(Wire):
     cursor: pages.Cursor | None = None
     scope: ScopeKey | None = Field(None, description="Only this cursor or partition key.")
+
+
+class InvalidationRequest(Scoped):
+    """One cursor, one partition, or a range; nothing of them: all of the dataset."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=1000)]
+    key: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")] = Field(
+        description="Of your choice: the same request again has the same key, and does no more."
+    )
 
 
 class PurgeQuery(Wire):

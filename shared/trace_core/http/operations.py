@@ -24,6 +24,7 @@ from trace_core.registry.purge import NotPurgeable, PurgeBegan
 from trace_core.registry.reading import Purging
 from trace_core.registry.snapshots import SnapshotExists
 from trace_core.tasks.admin import NotCancelable, NotRetryable
+from trace_core.tasks.invalidations import KeyReused
 
 Answers = Mapping[int, type[BaseModel]]
 
@@ -131,6 +132,13 @@ OPERATIONS: Mapping[str, Operation] = {
     f"POST {_DATASET}/purge/cancel": Operation(
         "cancel_purge", DATASETS, {200: data.PurgeMarked},
         body=dataset_calls.PurgeRequest, conflicts=(PurgeBegan,),
+    ),
+    f"GET {_DATASET}/invalidations": _listed(
+        "invalidations", DATASETS, data.InvalidationPage, PageQuery
+    ),
+    f"POST {_DATASET}/invalidations": Operation(
+        "invalidate", DATASETS, {201: data.Invalidated, 200: data.Invalidated},
+        body=dataset_calls.InvalidationRequest, conflicts=(KeyReused,),
     ),
     "GET /v1/storage": _listed("storage", DATASETS, data.StoragePage, dataset_calls.StorageQuery),
     "GET /v1/outbox": _listed("outbox", OPERATIONS_TAG, work.OutboxPage, user_calls.OutboxQuery),

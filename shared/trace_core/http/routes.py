@@ -115,6 +115,8 @@ ROUTES = (
     _user("GET", f"{_DATASET}/purge-preview", ADMIN, "What a purge frees, and what it may not."),
     _user("POST", f"{_DATASET}/purge", ADMIN, "Mark versions: they are deleted after a day."),
     _user("POST", f"{_DATASET}/purge/cancel", ADMIN, "Keep marked versions after all."),
+    _user("GET", f"{_DATASET}/invalidations", READER, "What was declared invalid, and why."),
+    _user("POST", f"{_DATASET}/invalidations", WRITER, "Declare a part of a dataset invalid."),
     _user("GET", "/v1/storage", READER, "What is stored of each dataset version."),
     _user("GET", "/v1/outbox", READER, "What waits to leave the database, or was given up."),
     _user("POST", "/v1/outbox/reset", ADMIN, "Send given-up rows again."),
