@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from trace_cli.figures import counted, size, whole
+from trace_cli.figures import counted, size, state, whole
 from trace_cli.output import AsJson, ago, hint, print_json, say, table
 from trace_cli.transport import connect
 from trace_client import each_page
@@ -64,9 +64,9 @@ def _preview(dataset: str, as_json: bool) -> None:
         [
             (
                 each.dataset_version,
-                each.standing.value.replace("_", " "),
+                state(each.standing),
                 whole(each.row_count),
-                each.objects,
+                whole(each.objects),
                 size(each.bytes),
                 _verdict(each),
             )
@@ -86,7 +86,7 @@ def _verdict(each: PurgeVersion) -> str:
         return f"goes {ago(each.deleted_after)}"
     if not each.kept:
         return "yes"
-    return "no: " + ", ".join(why.reason.value.replace("_", " ") for why in each.kept)
+    return "no: " + ", ".join(why.reason.value.removesuffix("_target") for why in each.kept)
 
 
 def _ask(dataset: str, found: list[PurgeVersion]) -> None:
@@ -127,16 +127,17 @@ def storage(
         return
     found.sort(key=lambda each: (_name(each), each.created_at))
     table(
-        ("Dataset", "Version", "State", "Rows", "Size", "Superseded", "Purge frees"),
+        ("Dataset", "State", "DAG v.", "Rows", "Size", "Superseded", "Purge frees", "Made"),
         [
             (
                 _name(each),
-                each.dataset_version,
-                each.standing.value.replace("_", " "),
+                state(each.standing),
+                each.dag_version,
                 whole(each.row_count),
                 size(each.bytes),
                 size(each.superseded_bytes),
                 size(_freed(each)) if _freed(each) else None,
+                ago(each.created_at),
             )
             for each in found
         ],
@@ -148,6 +149,8 @@ def storage(
         f"{counted(len(found), 'version')}: {size(stored)}, of which a purge would free "
         f"{size(freed)}.",
     )
+    if freed:
+        hint("Next: trace dataset purge DATASET")
 
 
 def _name(each: StoredVersion) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from trace_cli import dataset_checks, dataset_purge, dataset_snapshots
-from trace_cli.figures import backends, moment, neighbour, of_scope, pin, size, whole
+from trace_cli.figures import backends, moment, neighbour, of_scope, pin, size, state, whole
 from trace_cli.members import user_id_of
 from trace_cli.output import (
     AsJson,
@@ -144,15 +144,15 @@ def versions(
     if as_json:
         print_json(found)
         return
+    several = any(each.part for each in found.versions)
     table(
-        ("Version", "Part", "State", "DAG version", "Commit", "Rows", "Size", "Made"),
+        ("Version", *(["Part"] if several else []), "State", "DAG v.", "Rows", "Size", "Made"),
         [
             (
                 each.dataset_version,
-                each.part,
-                each.standing.value.replace("_", " "),
+                *([each.part] if several else []),
+                state(each.standing),
                 each.dag_version,
-                each.number,
                 whole(each.row_count),
                 size(each.bytes),
                 ago(each.created_at),
@@ -176,19 +176,20 @@ def partitions(
 ) -> None:
     """List what readers see of a dataset: live commits, or announcements if it has no rows."""
     with connect() as api:
-        found = api.dataset_partitions(dataset, of_part=part, scope=of, limit=limit, cursor=cursor)
+        found = api.dataset_partitions(dataset, part=part, scope=of, limit=limit, cursor=cursor)
     if as_json:
         print_json(found)
         return
     if not found.partitions:
         say("Nothing has been written yet.")
     else:
+        several = any(each.part for each in found.partitions)
         table(
-            ("Scope", "Part", "Commit", "Rows", "Size", "When", "Task"),
+            ("Scope", *(["Part"] if several else []), "Commit", "Rows", "Size", "When", "Task"),
             [
                 (
                     of_scope(each.scope),
-                    each.part,
+                    *([each.part] if several else []),
                     each.number,
                     whole(each.row_count),
                     size(each.bytes),

@@ -44,12 +44,12 @@ class DatasetCalls(Calls):
         self,
         dataset: str,
         *,
-        of_part: int | None = None,
+        part: int | None = None,
         scope: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> answers.PartitionPage:
-        query = {"part": of_part, "scope": scope, "limit": limit, "cursor": cursor}
+        query = {"part": part, "scope": scope, "limit": limit, "cursor": cursor}
         path = _path(dataset, "partitions")
         return self._call(answers.PartitionPage, "GET", path, query=query)
 

@@ -183,6 +183,7 @@ class StoredVersion(Wire):
     dataset_version: UUID
     standing: Standing
     backend: Backend
+    dag_version: int | None
     created_at: Time
     commits: int
     row_count: int

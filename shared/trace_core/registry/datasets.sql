@@ -188,7 +188,7 @@ SELECT e.scope, e.range_start, e.range_end, e.number, NULL::bigint AS row_count,
 -- Every version of the outputs that the caller may read, published or not, a page at a time. An
 -- output without a name is for whoever may deploy its DAG.
 SELECT p.dataset_name AS dataset, d.name AS dag, s.job_name AS job, s.output_index, s.dataset_uuid,
-       v.dataset_version, v.backend, v.created_at, t.commits, t.row_count, t.bytes,
+       v.dataset_version, v.backend, v.created_at, g.dag_version, t.commits, t.row_count, t.bytes,
        t.superseded_bytes, t.objects,
 -- include: standing
   FROM dataset_versions v
@@ -199,6 +199,8 @@ SELECT p.dataset_name AS dataset, d.name AS dag, s.job_name AS job, s.output_ind
     ON true
  CROSS JOIN
 -- include: caller
+ CROSS JOIN LATERAL
+-- include: made_by
  CROSS JOIN LATERAL
 -- include: stored
  WHERE v.org_id = %(org_id)s AND v.dataset_version > %(after)s
