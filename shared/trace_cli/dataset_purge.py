@@ -158,4 +158,5 @@ def _name(each: StoredVersion) -> str:
 
 
 def _freed(each: StoredVersion) -> int:
-    return each.bytes + each.superseded_bytes if each.standing is Standing.RETIRED else 0
+    may_go = each.standing is Standing.RETIRED and not each.in_snapshot
+    return each.bytes + each.superseded_bytes if may_go else 0

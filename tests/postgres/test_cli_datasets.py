@@ -162,7 +162,7 @@ def test_a_purge_is_previewed_confirmed_and_taken_back(shell: Shell, shop: Libra
 
 
 def test_storage_is_shown_by_version(shell: Shell, shop: Library) -> None:
-    _retired(shop)
+    version = _retired(shop)
     shown = shell.says("storage")
     narrow(shown)
     (retired,) = [line for line in words(shown) if "retired" in line]
@@ -171,6 +171,18 @@ def test_storage_is_shown_by_version(shell: Shell, shop: Library) -> None:
     assert stored == freed
     assert f"a purge would free {freed}." in shown
     assert len(shell.json("storage", "--dag", "shop")["versions"]) == 5
+    shop.change(
+        "INSERT INTO snapshots (org_id, snapshot_name, dataset_name, created_at)"
+        " SELECT org_id, 'q3', dataset_name, created_at FROM publications"
+        " WHERE dataset_name = 'totals'"
+    )
+    shop.change(
+        "INSERT INTO snapshot_parts SELECT s.org_id, s.snapshot_name, 0, v.dataset_uuid,"
+        " v.dataset_version, 1, 1 FROM snapshots s, dataset_versions v"
+        " WHERE v.dataset_version = %(v)s",
+        v=version,
+    )
+    assert "a purge would free 0 B." in shell.says("storage")
     assert "Nothing is stored" in shell.says("storage", "--dag", "other")
 
 

@@ -190,6 +190,7 @@ class StoredVersion(Wire):
     bytes: int
     superseded_bytes: int
     objects: int
+    in_snapshot: bool = Field(description="A snapshot names it, and keeps it from a purge.")
 
 
 class StoragePage(Page):

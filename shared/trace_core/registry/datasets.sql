@@ -190,6 +190,8 @@ SELECT e.scope, e.range_start, e.range_end, e.number, NULL::bigint AS row_count,
 SELECT p.dataset_name AS dataset, d.name AS dag, s.job_name AS job, s.output_index, s.dataset_uuid,
        v.dataset_version, v.backend, v.created_at, g.dag_version, t.commits, t.row_count, t.bytes,
        t.superseded_bytes, t.objects,
+       EXISTS (SELECT FROM snapshot_parts f
+                WHERE f.dataset_version = v.dataset_version) AS in_snapshot,
 -- include: standing
   FROM dataset_versions v
   JOIN datasets s ON s.dataset_uuid = v.dataset_uuid
