@@ -16,6 +16,7 @@ from trace_core.database.data import DataDatabase, DataRole
 from trace_core.identity.model import SYSTEM
 from trace_core.kernel import limits
 from trace_core.kernel.scopes import Scope
+from trace_core.registry import head
 from trace_core.registry.head import plain
 from trace_core.registry.verification import BUDGET_SECONDS, Verifications
 
@@ -116,7 +117,7 @@ def test_rows_end_at_a_limit_of_bytes(
 
 
 def test_hot_rows_that_a_cold_part_covers_are_shown_once(
-    stored: tuple[Library, UUID],
+    stored: tuple[Library, UUID], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library, _ = stored
     _, hot = library.stored_in("orders")
@@ -133,6 +134,13 @@ def test_hot_rows_that_a_cold_part_covers_are_shown_once(
         [5, "hot"],
     ]
     assert [each["part"] for each in found["pins"]] == [0, 1]
+    # Also by those of its commits whose rows are too many to be shown.
+    monkeypatch.setattr(head, "_ENTRIES", 1)
+    for first, last in ((4, 5), (1, 3)):
+        rows = [order(each, buyer="cold") for each in range(first, last + 1)]
+        library.write(cold, Scope.of_range(first, last), rows)
+    found = library.creator.ok("GET", "/v1/datasets/orders/head")
+    assert {row[1] for row in found["rows"]} == {"cold"}
 
 
 def test_reads_of_personal_columns_are_written_down(stored: tuple[Library, UUID]) -> None:

@@ -212,6 +212,17 @@ def test_a_snapshot_pins_all_parts_and_never_advances(library: Library) -> None:
     assert pages(bob, path, "snapshots") == [later, earlier]
 
 
+def test_what_goes_cannot_be_named(library: Library) -> None:
+    _, version = library.stored_in("totals")
+    library.change(
+        "UPDATE dataset_versions SET purge_marked_at = created_at WHERE dataset_version = %(v)s",
+        v=version,
+    )
+    path = "/v1/datasets/totals/snapshots"
+    assert library.creator.call("POST", path, {"snapshot": "late"}).status == 409
+    assert library.creator.ok("GET", path)["snapshots"] == []
+
+
 def test_a_snapshot_is_deleted_by_its_maker_or_a_deployer(library: Library) -> None:
     library.admin.ok("POST", "/v1/roles", {"role": "audience"})
     library.admin.ok("PUT", "/v1/datasets/orders/read-roles", {"roles": ["audience"]})

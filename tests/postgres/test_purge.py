@@ -86,6 +86,10 @@ def test_the_target_of_a_rollback_is_kept_until_the_next_cutover(library: Librar
     _, first = library.stored_in("totals")
     library.next_version("totals")
     assert kept(library, first) == ["rollback_target"]
+    # A deploy that is only being built moves nothing.
+    library.next_version("totals", cut_over=False)
+    assert kept(library, first) == ["rollback_target"]
+    library.change("UPDATE deploys SET status = 'Canceled' WHERE cut_over_at IS NULL")
     # A cutover of the same DAG that leaves this job alone still moves the target on.
     library.next_version("orders")
     assert kept(library, first) == []
@@ -138,11 +142,14 @@ def _job(library: Library, version: UUID) -> UUID:
     return UUID(int=row.job_id.int)
 
 
-def _pin(library: Library, task: dict[str, Any], version: UUID, attempt: int = 2) -> None:
+def _pin(
+    library: Library, task: dict[str, Any], version: UUID, attempt: int = 2, sequence: int = 3
+) -> None:
     library.change(
         "INSERT INTO task_inputs (task_id, attempt, lease_sequence, input_index, dataset_version,"
-        " commit_number, swap) VALUES (%(task)s, %(attempt)s, 3, 0, %(version)s, 1, 1)",
+        " commit_number, swap) VALUES (%(task)s, %(attempt)s, %(sequence)s, 0, %(version)s, 1, 1)",
         version=version,
+        sequence=sequence,
         attempt=attempt,
         **task,
     )
@@ -152,8 +159,11 @@ def test_what_a_running_task_reads_is_kept_until_its_lease_ends(
     library: Library, retired: UUID
 ) -> None:
     task = _lease(library, _job(library, library.version("orders")[1]))
-    # What an attempt before read is no matter.
-    _pin(library, task, library.version("totals")[1], attempt=1)
+    # What an attempt or a slice before has read is no matter.
+    _pin(library, task, retired, attempt=1)
+    _pin(library, task, retired, sequence=2)
+    preview = library.admin.ok("GET", f"{PATH}-preview?version={retired}")["versions"]
+    assert preview[0]["kept"] == []
     _pin(library, task, retired)
     assert kept(library, retired) == ["read"]
     library.change("DELETE FROM leases")
