@@ -1,4 +1,5 @@
-"""The Dispatcher: control work, due retries, and the sweep of what a lost push left behind."""
+"""The Dispatcher: control work, due retries, and sweeps: of what a lost push left behind, and of
+commits that nobody lived to report."""
 
 from __future__ import annotations
 
@@ -21,4 +22,8 @@ def handler(_event: dict[str, Any], _context: Any) -> dict[str, Any]:
     for name, value in report.items():
         telemetry.count(f"Dispatcher{name.title().replace('_', '')}", value)
     telemetry.gauge("HistoryMonthsAhead", app.history.months_ahead())
+    # Last: without the data database everything else goes on.
+    reconciled = app.reconciliation.run_once()
+    telemetry.count("CommitsReconciled", reconciled.registered)
+    telemetry.count("CommitsRefused", reconciled.refused)
     return report

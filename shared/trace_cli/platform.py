@@ -15,6 +15,7 @@ from functions.dispatcher.handler import handler as dispatcher
 from functions.internal_api.handler import handler as internal_api
 from functions.outbox_relay.handler import handler as outbox_relay
 from functions.reaper.handler import handler as reaper
+from functions.staging_cleanup.handler import handler as staging_cleanup
 from functions.task_api.handler import handler as task_api
 from functions.user_api.handler import handler as user_api
 from trace_core import bootstrap
@@ -44,6 +45,7 @@ class Choices:
     dispatch_seconds: float = 1.0
     """The next slice of a source may start this late."""
     reap_seconds: float = 5.0
+    clean_seconds: float = 3600.0
     stop_grace_seconds: float = 3.0
 
 
@@ -140,6 +142,11 @@ class Platform:
                 Function.DISPATCHER,
             ),
             Scheduled("reaper", reaper, timedelta(seconds=self._choices.reap_seconds)),
+            Scheduled(
+                "staging_cleanup",
+                staging_cleanup,
+                timedelta(seconds=self._choices.clean_seconds),
+            ),
         )
         self.scheduler = Scheduler(
             functions,

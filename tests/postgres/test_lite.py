@@ -101,7 +101,9 @@ def events_of_history(platform: Platform) -> list[Any]:
 
 
 def test_with_push_off_the_sweep_finds_everything(settings: Settings) -> None:
-    choices = Choices(push=False, sweep_seconds=0.2, dispatch_seconds=0.2, reap_seconds=0.2)
+    choices = Choices(
+        push=False, sweep_seconds=0.2, dispatch_seconds=0.2, reap_seconds=0.2, clean_seconds=0.2
+    )
     with Platform(settings, choices) as platform:
         run_chain(platform)
         path = "/v1/dags/chain/jobs/history/trigger"

@@ -23,18 +23,22 @@ from trace_core.outbox.queues import QueueAdmin
 from trace_core.outbox.relay import Relay, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.waker import Function
+from trace_core.registry.lineage import Lineage
 from trace_core.storage.model import Manifest, ManifestIdentity
 from trace_core.tasks.admin import TaskAdmin
 from trace_core.tasks.claim import Claims
 from trace_core.tasks.complete import Completions
 from trace_core.tasks.event_views import EventViews
 from trace_core.tasks.events import EventAcceptance
+from trace_core.tasks.invalidations import Invalidations
 from trace_core.tasks.invoke import invoke_ready
 from trace_core.tasks.leases import Leases
 from trace_core.tasks.names import TaskNames
 from trace_core.tasks.payload import Payloads, TokenRequest
 from trace_core.tasks.quotas import Quotas
 from trace_core.tasks.reaper import Reaper
+from trace_core.tasks.reconcile import DataRecords, Reconciliation
+from trace_core.tasks.staging import StagingCleanup
 from trace_core.tasks.views import Views
 from trace_core.worker.client import HttpClient, WorkerApi
 from trace_core.worker.drain import Drain
@@ -206,6 +210,36 @@ class App(RegistryServices):
             self.state, self.clock, self.claims, self.completions, self.payloads, self.catalog
         )
         return Dispatcher(self.state, self.clock, self.ids, self.waker, control, self.timings)
+
+    @property
+    def reconciliation(self) -> Reconciliation:
+        return self._part("reconciliation", self._build_reconciliation)
+
+    def _build_reconciliation(self) -> Reconciliation:
+        def records() -> DataRecords:
+            from trace_core.storage.postgres_output import PostgresOutput
+
+            return PostgresOutput(self.data_writer, self.clock)
+
+        return Reconciliation(self.state, self.clock, self.ids, self.waker, records, self.timings)
+
+    @property
+    def lineage(self) -> Lineage:
+        return self._part("lineage", lambda: Lineage(self.state))
+
+    @property
+    def staging_cleanup(self) -> StagingCleanup:
+        return self._part("staging_cleanup", self._build_staging_cleanup)
+
+    def _build_staging_cleanup(self) -> StagingCleanup:
+        return StagingCleanup(self.state, self.clock, self.objects)
+
+    @property
+    def invalidations(self) -> Invalidations:
+        return self._part("invalidations", self._build_invalidations)
+
+    def _build_invalidations(self) -> Invalidations:
+        return Invalidations(self.state, self.clock, self.ids, self.waker)
 
     def _issue(self, request: TokenRequest) -> str:
         """The grant of one attempt; inputs are read as of their version until pins exist."""

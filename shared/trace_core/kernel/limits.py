@@ -55,6 +55,8 @@ COMPLETE_BATCH_MAX = 500
 EVENTS_PER_CALL_MAX = 1000
 OUTPUTS_PER_CALL_MAX = 1000
 REQUEST_BODY_MAX = 4 * 1024 * 1024
+STAGING_RETENTION = timedelta(days=7)
+"""How long objects of an attempt that did not succeed wait for its late completion."""
 OPERATOR_STATE_MAX = 1024 * 1024
 QUEUE_MESSAGE_MAX = 256 * 1024
 ERROR_MESSAGE_MAX = 4_000

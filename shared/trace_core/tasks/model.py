@@ -130,6 +130,11 @@ def lapse_counts_as_failure(lapses: int) -> bool:
     return lapses >= limits.MAX_LAPSED_RESERVATIONS
 
 
+def attempt_prefix(org_id: UUID, dataset: UUID, version: UUID, task_id: UUID, attempt: int) -> str:
+    """With what all keys of one attempt begin, whatever its slice."""
+    return f"org/{org_id}/dataset/{dataset}/version/{version}/staging/{task_id}/{attempt}-"
+
+
 def staging_prefix(
     org_id: UUID,
     dataset: UUID,
@@ -140,10 +145,7 @@ def staging_prefix(
     output: int,
 ) -> str:
     """Where one attempt (or slice) may write one output; nobody else ever writes there."""
-    return (
-        f"org/{org_id}/dataset/{dataset}/version/{version}/staging/"
-        f"{task_id}/{attempt}-{sequence}/{output}/"
-    )
+    return f"{attempt_prefix(org_id, dataset, version, task_id, attempt)}{sequence}/{output}/"
 
 
 def table_location(dataset: UUID) -> str:

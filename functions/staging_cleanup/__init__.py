@@ -1,0 +1,1 @@
+"""The cleanup of staging as a Lambda."""
