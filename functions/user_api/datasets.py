@@ -190,6 +190,15 @@ def cancel_purge(call: Call) -> answers.PurgeMarked:
     return answers.PurgeMarked(dataset=name, versions=found)
 
 
+@api.route("GET", "/v1/datasets/<dataset>/lineage")
+def lineage(call: Call) -> answers.Lineage:
+    name, query = call.path["dataset"], call.query(dataset_calls.LineageQuery)
+    found = call.app.lineage_views.of(
+        call.principal.org_id, name, call.actor, query.scope, depth=query.depth, at=query.number
+    )
+    return answers.Lineage(dataset=name, **found.fields())
+
+
 @api.route("GET", "/v1/datasets/<dataset>/invalidations")
 def invalidations(call: Call) -> answers.InvalidationPage:
     name, query = call.path["dataset"], call.query(pages.PageQuery)

@@ -26,6 +26,7 @@ from trace_cli import (
 from trace_cli.audit import audit
 from trace_cli.dataset_purge import storage
 from trace_cli.dev import dev
+from trace_cli.lineage import lineage
 from trace_cli.output import print_error
 from trace_cli.profiles import LITE
 from trace_cli.status import status
@@ -55,6 +56,7 @@ app.command()(dev)
 app.command()(worker)
 app.command()(audit)
 app.command()(storage)
+app.command()(lineage)
 app.command()(tokens.token)
 app.add_typer(dags.commands, name="dag")
 app.add_typer(datasets.commands, name="dataset")

@@ -109,6 +109,17 @@ class DatasetCalls(Calls):
         body = {"versions": [str(each) for each in versions]}
         return self._call(answers.PurgeMarked, "POST", _path(dataset, "purge/cancel"), body=body)
 
+    def lineage(
+        self,
+        dataset: str,
+        *,
+        scope: str | None = None,
+        depth: int | None = None,
+        number: int | None = None,
+    ) -> answers.Lineage:
+        query = {"scope": scope, "depth": depth, "number": number}
+        return self._call(answers.Lineage, "GET", _path(dataset, "lineage"), query=query)
+
     def invalidations(
         self, dataset: str, *, limit: int | None = None, cursor: str | None = None
     ) -> answers.InvalidationPage:

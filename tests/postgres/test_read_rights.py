@@ -80,9 +80,7 @@ publish:
 
 def _path(route: Route, dataset: str) -> str:
     path = route.path.replace("<dataset>", dataset)
-    path = path.replace("<snapshot>", "none")
-    # Routes that need a query to be taken.
-    return path + {"lineage": "?scope=1"}.get(path.rsplit("/", 1)[-1], "")
+    return path.replace("<snapshot>", "none")
 
 
 def _expected(route: Route, role: PlatformRole, may_read: bool) -> set[int]:

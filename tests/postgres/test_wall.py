@@ -77,6 +77,7 @@ GET    /v1/datasets/<dataset>/verify        reader  404
 GET    /v1/datasets/<dataset>/purge-preview  admin   404
 POST   /v1/datasets/<dataset>/purge         admin   422
 POST   /v1/datasets/<dataset>/purge/cancel  admin   422
+GET    /v1/datasets/<dataset>/lineage       reader  404
 GET    /v1/datasets/<dataset>/invalidations  reader  404
 POST   /v1/datasets/<dataset>/invalidations  writer  422
 GET    /v1/storage                          reader  200

@@ -8,10 +8,10 @@ from trace_core.bootstrap.identity import IdentityServices
 from trace_core.kernel.ids import DatasetUuid, DatasetVersion
 from trace_core.registry.datasets import Datasets
 from trace_core.registry.head import Heads
+from trace_core.registry.lineage_views import LineageViews
 from trace_core.registry.purge import Purges
 from trace_core.registry.snapshots import Snapshots
 from trace_core.registry.verification import Verifications
-from trace_core.tasks.invalidations import Invalidations
 
 if TYPE_CHECKING:
     from trace_core.storage.reader import PinnedReader
@@ -55,11 +55,8 @@ class RegistryServices(IdentityServices):
         return Verifications(self.state, self.read_rights, self.objects)
 
     @property
-    def invalidations(self) -> Invalidations:
-        return self._part("invalidations", self._build_invalidations)
-
-    def _build_invalidations(self) -> Invalidations:
-        return Invalidations(self.state, self.clock, self.ids, self.waker)
+    def lineage_views(self) -> LineageViews:
+        return self._part("lineage_views", lambda: LineageViews(self.state, self.read_rights))
 
     @property
     def purges(self) -> Purges:

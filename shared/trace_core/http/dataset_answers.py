@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import Field
@@ -303,3 +303,50 @@ class Invalidated(Wire):
     parts: list[InvalidPart]
     tasks_made: int
     repeated: bool = Field(description="The same request had been made before.")
+
+
+class LineageInput(Wire):
+    """What a task read. Beyond what you may read, only its name and its pin are shown."""
+
+    alias: str | None
+    dag: str
+    job: str
+    output_index: int
+    dataset_uuid: UUID
+    dataset_version: UUID
+    number: int
+    swap: int
+    scope: Scope | None = Field(description="What made the task; null for one it only read.")
+    commits: list[LineageCommit]
+    producer: LineageTask | None = Field(description="Who announced it, if it has no rows.")
+
+
+class LineageTask(Wire):
+    task_id: UUID
+    attempt: int | None
+    dag: str
+    job: str
+    operator: str
+    fingerprint: str = Field(description="Of its code, configuration and inputs.")
+    config: dict[str, Any]
+    invalidation: str | None = Field(description="Why it ran, if something was invalid.")
+    inputs: list[LineageInput]
+
+
+class LineageCommit(Wire):
+    dataset_version: UUID
+    number: int
+    scope: Scope
+    replaced_at: int | None
+    row_count: int | None
+    bytes: int | None
+    registered_at: Time
+    task: LineageTask | None = Field(description="Null: its history is gone.")
+
+
+class Lineage(Wire):
+    """The commits that show a scope, each with its task, and so upstream."""
+
+    dataset: str
+    commits: list[LineageCommit]
+    truncated: bool = Field(description="There is more: ask for a smaller scope or less depth.")

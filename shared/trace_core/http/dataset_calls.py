@@ -73,6 +73,12 @@ class VerifyQuery(Wire):
     scope: ScopeKey | None = Field(None, description="Only this cursor or partition key.")
 
 
+class LineageQuery(Wire):
+    scope: ScopeKey | None = Field(None, description="A cursor, a range or a partition key.")
+    depth: Annotated[int, Field(ge=0, le=20, description="How many jobs upstream.")] = 3
+    number: Number | None = Field(None, description="As it was after that commit.")
+
+
 class InvalidationRequest(Scoped):
     """One cursor, one partition, or a range; nothing of them: all of the dataset."""
 

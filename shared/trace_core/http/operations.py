@@ -133,6 +133,9 @@ OPERATIONS: Mapping[str, Operation] = {
         "cancel_purge", DATASETS, {200: data.PurgeMarked},
         body=dataset_calls.PurgeRequest, conflicts=(PurgeBegan,),
     ),
+    f"GET {_DATASET}/lineage": Operation(
+        "lineage", DATASETS, {200: data.Lineage}, query=dataset_calls.LineageQuery
+    ),
     f"GET {_DATASET}/invalidations": _listed(
         "invalidations", DATASETS, data.InvalidationPage, PageQuery
     ),

@@ -115,6 +115,7 @@ ROUTES = (
     _user("GET", f"{_DATASET}/purge-preview", ADMIN, "What a purge frees, and what it may not."),
     _user("POST", f"{_DATASET}/purge", ADMIN, "Mark versions: they are deleted after a day."),
     _user("POST", f"{_DATASET}/purge/cancel", ADMIN, "Keep marked versions after all."),
+    _user("GET", f"{_DATASET}/lineage", READER, "What a scope of it was made from, and by what."),
     _user("GET", f"{_DATASET}/invalidations", READER, "What was declared invalid, and why."),
     _user("POST", f"{_DATASET}/invalidations", WRITER, "Declare a part of a dataset invalid."),
     _user("GET", "/v1/storage", READER, "What is stored of each dataset version."),

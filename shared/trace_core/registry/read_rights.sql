@@ -42,6 +42,23 @@ SELECT g.dataset
        )
  ORDER BY g.place
 
+-- name: readable_outputs
+-- Those of the given outputs that the caller may read; one without a name is for whoever may deploy
+-- its DAG.
+SELECT s.dataset_uuid
+  FROM datasets s
+  JOIN dags d ON d.dag_id = s.dag_id
+  LEFT JOIN LATERAL (
+       SELECT n.read_roles
+         FROM publication_parts x
+         JOIN publications n ON n.org_id = x.org_id AND n.dataset_name = x.dataset_name
+        WHERE x.dataset_uuid = s.dataset_uuid AND n.hidden_at IS NULL
+        LIMIT 1) p ON true
+ CROSS JOIN
+-- include: caller
+ WHERE s.org_id = %(org_id)s AND s.dataset_uuid = ANY (%(dataset_uuids)s::uuid[]) AND
+-- include: may_read
+
 -- name: lock_publication
 -- A published dataset, locked against other changes of its readers and owner.
 SELECT p.read_roles, p.owner, u.subject AS owner_subject
