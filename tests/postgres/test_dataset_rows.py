@@ -8,17 +8,24 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 
-from tests.postgres.library import Library, order
+from tests.manual_clock import ManualClock
+from tests.postgres.library import COLUMNS, Library, order
 from tests.postgres.served import audited
+from trace_core.dag.model import UpdateStrategy
 from trace_core.database.data import DataDatabase, DataRole
+from trace_core.database.state import as_json
 from trace_core.identity.model import SYSTEM
 from trace_core.kernel import limits
+from trace_core.kernel.ids import DatasetUuid, DatasetVersion
 from trace_core.kernel.scopes import Scope
 from trace_core.registry import head
 from trace_core.registry.head import plain
 from trace_core.registry.verification import BUDGET_SECONDS, Verifications
+from trace_core.storage.model import schema_name, table_name
+from trace_core.storage.versions import VersionTable, VersionTables
 
 HEAD = "/v1/datasets/totals/head"
 VERIFY = "/v1/datasets/totals/verify"
@@ -216,3 +223,66 @@ def test_parts_without_objects_are_named_as_such(stored: tuple[Library, UUID]) -
     library.stored_in("orders", "postgres")
     found = library.creator.ok("GET", "/v1/datasets/orders/verify")
     assert (found["unverifiable"], found["partitions"]) == ([0, 1], 0)
+
+
+# Rows in Postgres -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_postgres(library: Library, data_dsn: str) -> Iterator[tuple[Library, UUID]]:
+    """`totals` as a table with the ids 1 and 2, the second of which a later commit closed."""
+    app = library.served.app
+    owner, reader = DataDatabase(data_dsn), DataDatabase(data_dsn, role=DataRole.READER)
+    app.parts |= {"data": owner, "data_reader": reader}
+    dataset, version = library.stored_in("totals", "postgres")
+    table = VersionTable(
+        DatasetUuid(dataset), DatasetVersion(version), COLUMNS, UpdateStrategy.REPLACE
+    )
+    VersionTables(owner).ensure_version(table)
+    library.change(
+        "UPDATE dataset_versions SET columns = %(columns)s WHERE dataset_version = %(version)s",
+        columns=as_json([{"name": each.name, "type": each.type} for each in COLUMNS]),
+        version=version,
+    )
+    for scope in (Scope(cursor=1), Scope(cursor=2), Scope(cursor=2)):
+        library.commit(version, scope)
+    rows = [(1, 1, None), (2, 2, 3), (22, 3, None)]
+    with psycopg.connect(data_dsn) as connection:
+        for number, valid_from, valid_to in rows:
+            connection.execute(
+                f"INSERT INTO {schema_name(dataset)}.{table_name(version)}"  # noqa: S608
+                " (id, amount, hash, _from, _to, _scope) VALUES (%s, 2::numeric ^ 70, '\\x01', %s,"
+                " %s, 'c1')",
+                (number, valid_from, valid_to),
+            )
+    yield library, version
+    owner.close()
+    reader.close()
+
+
+def test_rows_of_a_table_are_shown_at_a_pin(in_postgres: tuple[Library, UUID]) -> None:
+    library, version = in_postgres
+    found = library.creator.ok("GET", HEAD)
+    assert sorted(ids(found)) == [1, 22]
+    assert (found["rows"][0][2], found["rows"][0][4]) == (str(2**70), "0x01")
+    at = library.creator.ok("GET", f"{HEAD}?version={version}&number=2")
+    assert sorted(ids(at)) == [1, 2]
+    one = library.creator.ok("GET", f"{HEAD}?limit=1")
+    assert (len(one["rows"]), one["cut"]) == (1, True)
+
+
+def test_a_purge_drops_the_table(
+    in_postgres: tuple[Library, UUID], manual_clock: ManualClock, data_dsn: str
+) -> None:
+    library, version = in_postgres
+    dataset = library.version("totals")[0]
+    for _ in range(2):
+        library.next_version("totals")
+    library.admin.ok("POST", "/v1/datasets/totals/purge", {"versions": [str(version)]})
+    manual_clock.advance(limits.PURGE_GRACE)
+    assert library.served.app.purges.run_once().purged == 1
+    with psycopg.connect(data_dsn) as connection:
+        left = connection.execute(
+            "SELECT to_regclass(%s)", (f"{schema_name(dataset)}.{table_name(version)}",)
+        ).fetchone()
+    assert left == (None,)
