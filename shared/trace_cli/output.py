@@ -35,6 +35,10 @@ STYLES = {
 }
 
 
+class Figure(str):
+    """A number in words, such as a size; it stands to the right as numbers do."""
+
+
 def console(*, stderr: bool = False) -> Console:
     # Not highlighted: numbers and ids in a table are what they are, not syntax.
     return Console(stderr=stderr, highlight=False, soft_wrap=True)
@@ -71,7 +75,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     found = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for index, name in enumerate(columns):
         cells = {type(row[index]) for row in rows} - {type(None)}
-        numeric = cells == {int}
+        numeric = bool(cells) and cells <= {int, Figure}
         found.add_column(name, justify="right" if numeric else "left", no_wrap=True)
     for row in rows:
         found.add_row(*(_cell(value) for value in row))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from uuid import UUID
 
-from trace_core.bootstrap.identity import IdentityServices
+from trace_core.bootstrap.registry import RegistryServices
 from trace_core.dag.model import Column, Runtime, UpdateStrategy
 from trace_core.database.history import History
 from trace_core.deploy.backfills import Backfills
@@ -51,7 +51,7 @@ from trace_core.worker.drain import Drain
 from trace_core.worker.logs import AttemptLogs
 
 
-class App(IdentityServices):
+class App(RegistryServices):
     """All services of one process; handlers, commands and tests get them here."""
 
     @property

@@ -11,15 +11,20 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
+from trace_core.http import dataset_answers as data
+from trace_core.http import dataset_calls, identity_calls, user_calls
 from trace_core.http import identity_answers as people
-from trace_core.http import identity_calls, user_calls
 from trace_core.http import work_answers as work
 from trace_core.http.pages import PageQuery
 from trace_core.http.routes import ROUTES, Route, Surface
 from trace_core.identity.members import AlreadyMember, LastAdmin, RoleInUse
 from trace_core.identity.worker_token import TooManyWorkerTokens
-from trace_core.kernel.errors import DeployUnderWay, PlanStale, TraceError
+from trace_core.kernel.errors import Conflict, DeployUnderWay, PlanStale, TraceError
+from trace_core.registry.purge import NotPurgeable, PurgeBegan
+from trace_core.registry.reading import Purging
+from trace_core.registry.snapshots import SnapshotExists
 from trace_core.tasks.admin import NotCancelable, NotRetryable
+from trace_core.tasks.invalidations import KeyReused
 
 Answers = Mapping[int, type[BaseModel]]
 
@@ -40,9 +45,11 @@ def _listed(name: str, tag: str, page: type[BaseModel], query: type[BaseModel]) 
 
 
 _JOB = "/v1/dags/<dag>/jobs/<job>"
-DAGS, TASKS, OPERATIONS_TAG, PEOPLE = "DAGs", "Tasks and events", "Operations", "Members and roles"
+_DATASET = "/v1/datasets/<dataset>"
+DAGS, DATASETS = "DAGs", "Datasets"
+TASKS, OPERATIONS_TAG, PEOPLE = "Tasks and events", "Operations", "Members and roles"
 SECRETS, HOOKS, DOCUMENT = "Secrets and tokens", "Webhooks", "This document"
-TAGS = (DAGS, TASKS, OPERATIONS_TAG, PEOPLE, SECRETS, HOOKS, DOCUMENT)
+TAGS = (DAGS, DATASETS, TASKS, OPERATIONS_TAG, PEOPLE, SECRETS, HOOKS, DOCUMENT)
 
 OPERATIONS: Mapping[str, Operation] = {
     "GET /v1/openapi.json": Operation("openapi", DOCUMENT),
@@ -84,6 +91,59 @@ OPERATIONS: Mapping[str, Operation] = {
         "retry_task", TASKS, {200: work.TaskState}, conflicts=(NotRetryable,)
     ),
     "GET /v1/events": _listed("events", TASKS, work.EventPage, user_calls.EventsQuery),
+    "GET /v1/datasets": _listed(
+        "datasets", DATASETS, data.DatasetPage, dataset_calls.DatasetsQuery
+    ),
+    f"GET {_DATASET}": Operation("dataset", DATASETS, {200: data.DatasetDetail}),
+    f"GET {_DATASET}/versions": _listed(
+        "dataset_versions", DATASETS, data.DatasetVersionPage, PageQuery
+    ),
+    f"GET {_DATASET}/partitions": _listed(
+        "dataset_partitions", DATASETS, data.PartitionPage, dataset_calls.PartitionsQuery
+    ),
+    f"PUT {_DATASET}/read-roles": Operation(
+        "set_read_roles", DATASETS, {200: data.ReadRoles}, body=dataset_calls.ReadRolesRequest
+    ),
+    f"PUT {_DATASET}/owner": Operation(
+        "set_dataset_owner", DATASETS, {200: data.Owner}, body=dataset_calls.OwnerRequest
+    ),
+    f"GET {_DATASET}/snapshots": _listed("snapshots", DATASETS, data.SnapshotPage, PageQuery),
+    f"POST {_DATASET}/snapshots": Operation(
+        "create_snapshot", DATASETS, {201: data.SnapshotMade},
+        body=dataset_calls.SnapshotRequest, conflicts=(SnapshotExists, Conflict),
+    ),
+    f"DELETE {_DATASET}/snapshots/<snapshot>": Operation(
+        "remove_snapshot", DATASETS, {200: data.SnapshotRemoved}
+    ),
+    f"GET {_DATASET}/head": Operation(
+        "head", DATASETS, {200: data.Head}, query=dataset_calls.HeadQuery, conflicts=(Purging,)
+    ),
+    f"GET {_DATASET}/verify": Operation(
+        "verify", DATASETS, {200: data.Verification}, query=dataset_calls.VerifyQuery,
+        conflicts=(Purging,),
+    ),
+    f"GET {_DATASET}/purge-preview": Operation(
+        "purge_preview", DATASETS, {200: data.PurgePreview}, query=dataset_calls.PurgeQuery
+    ),
+    f"POST {_DATASET}/purge": Operation(
+        "purge", DATASETS, {202: data.PurgeMarked},
+        body=dataset_calls.PurgeRequest, conflicts=(NotPurgeable,),
+    ),
+    f"POST {_DATASET}/purge/cancel": Operation(
+        "cancel_purge", DATASETS, {200: data.PurgeMarked},
+        body=dataset_calls.PurgeRequest, conflicts=(PurgeBegan,),
+    ),
+    f"GET {_DATASET}/lineage": Operation(
+        "lineage", DATASETS, {200: data.Lineage}, query=dataset_calls.LineageQuery
+    ),
+    f"GET {_DATASET}/invalidations": _listed(
+        "invalidations", DATASETS, data.InvalidationPage, PageQuery
+    ),
+    f"POST {_DATASET}/invalidations": Operation(
+        "invalidate", DATASETS, {201: data.Invalidated, 200: data.Invalidated},
+        body=dataset_calls.InvalidationRequest, conflicts=(KeyReused,),
+    ),
+    "GET /v1/storage": _listed("storage", DATASETS, data.StoragePage, dataset_calls.StorageQuery),
     "GET /v1/outbox": _listed("outbox", OPERATIONS_TAG, work.OutboxPage, user_calls.OutboxQuery),
     "POST /v1/outbox/reset": Operation(
         "reset_outbox", OPERATIONS_TAG, {200: work.OutboxDone}, body=user_calls.OutboxReset

@@ -56,6 +56,7 @@ def _user(method: str, path: str, role: PlatformRole, summary: str) -> Route:
 
 
 _JOB = "/v1/dags/<dag>/jobs/<job>"
+_DATASET = "/v1/datasets/<dataset>"
 
 ROUTES = (
     _internal("POST", "/internal/task-claim", "Lease tasks."),
@@ -99,6 +100,27 @@ ROUTES = (
     _user("POST", "/v1/tasks/<task_id>/cancel", WRITER, "Cancel a task."),
     _user("POST", "/v1/tasks/<task_id>/retry", WRITER, "Queue an ended task again."),
     _user("GET", "/v1/events", READER, "What tasks announced, newest first."),
+    _user("GET", "/v1/datasets", READER, "The published datasets that you may read."),
+    _user("GET", _DATASET, READER, "One dataset: parts, readers, neighbours, snapshots."),
+    _user("GET", f"{_DATASET}/versions", READER, "Its versions, newest first."),
+    _user("GET", f"{_DATASET}/partitions", READER, "What readers see of it, scope by scope."),
+    _user("PUT", f"{_DATASET}/read-roles", ADMIN, "Say which org roles may read a dataset."),
+    _user("PUT", f"{_DATASET}/owner", ADMIN, "Say whom to ask about a dataset."),
+    _user("GET", f"{_DATASET}/snapshots", READER, "Its snapshots with their pins."),
+    _user("POST", f"{_DATASET}/snapshots", WRITER, "Name the dataset as it is now."),
+    _user("DELETE", f"{_DATASET}/snapshots/<snapshot>", WRITER, "Delete a snapshot."),
+    Route(
+        Surface.USER, "GET", f"{_DATASET}/head", Kind.USER, READER,
+        "Its first rows, at a pin.", Rate.QUERY,
+    ),
+    _user("GET", f"{_DATASET}/verify", READER, "Read its objects again, and compare."),
+    _user("GET", f"{_DATASET}/purge-preview", ADMIN, "What a purge frees, and what it may not."),
+    _user("POST", f"{_DATASET}/purge", ADMIN, "Mark versions: they are deleted after a day."),
+    _user("POST", f"{_DATASET}/purge/cancel", ADMIN, "Keep marked versions after all."),
+    _user("GET", f"{_DATASET}/lineage", READER, "What a scope of it was made from, and by what."),
+    _user("GET", f"{_DATASET}/invalidations", READER, "What was declared invalid, and why."),
+    _user("POST", f"{_DATASET}/invalidations", WRITER, "Declare a part of a dataset invalid."),
+    _user("GET", "/v1/storage", READER, "What is stored of each dataset version."),
     _user("GET", "/v1/outbox", READER, "What waits to leave the database, or was given up."),
     _user("POST", "/v1/outbox/reset", ADMIN, "Send given-up rows again."),
     _user("GET", "/v1/queues", READER, "Wake-ups that wait, are in flight or dead."),
