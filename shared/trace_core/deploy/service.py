@@ -29,6 +29,7 @@ from trace_core.kernel.errors import Conflict, DeployUnderWay, Invalid, NotFound
 from trace_core.kernel.ids import Ids, OrgId
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
+from trace_core.registry.read_rights import ReadRights
 from trace_core.tasks.events import RUNTIMES
 
 
@@ -94,6 +95,7 @@ class Deploys:
         self._waker = waker
         self._catalog = catalog
         self._audit = Audit(state, clock, ids)
+        self._rights = ReadRights(state, clock, ids)
 
     def deploy(
         self,
@@ -136,6 +138,8 @@ class Deploys:
             if expected_state is not None and expected_state != state_token(tx, params):
                 raise PlanStale(dag=dag.name)
             result = self._apply(tx, dag, text, digest, params, concurrency)
+            if result.created:
+                self._read_as(tx, dag, params, actor)
             if result.created:
                 self._audit.record(
                     tx, org_id, actor, "dag.deploy", dag.name, version=result.version,
@@ -204,6 +208,12 @@ class Deploys:
             dag.name, registered.number, True, names, webhooks,
             added.number if added else None, status, builds,
         )  # fmt: skip
+
+    def _read_as(self, tx: Transaction, dag: Dag, params: dict[str, Any], actor: Actor) -> None:
+        """Jobs read datasets of other DAGs with the rights of whoever deployed them."""
+        external = sorted({dataset for dataset, _, _ in dag.external_datasets()})
+        self._rights.require_inputs(tx, params["org_id"], external, actor)
+        self._rights.read_as(tx, params["org_id"], params["to_version"], actor.user_id)
 
     def _switch(
         self,
