@@ -279,6 +279,32 @@ class RowWorld:
                 return
         raise AssertionError("it never settles")
 
+    def expire(self) -> None:
+        """As if so much time had passed that leases are over and retries are due."""
+        self.app.state.write(
+            "test",
+            "UPDATE leases SET lease_expires_at = %(past)s, deadline_at = %(past)s",
+            {"past": self.app.clock.now()},
+        )
+        self.app.reaper.run_once()
+        now = {"now": self.app.clock.now()}
+        self.app.state.write("test", "UPDATE delayed SET due_at = %(now)s", now)
+        self.app.dispatcher.run_once()
+
+    def open_work(self) -> dict[str, int]:
+        """What should be over by now and is not; the source's own task may wait."""
+        row = self.app.state.read(
+            "SELECT (SELECT count(*) FROM ready r JOIN jobs j USING (job_id)"
+            "         WHERE j.activation <> 'source') AS ready,"
+            "       (SELECT count(*) FROM leases) AS leases,"
+            "       (SELECT count(*) FROM gaps g JOIN jobs j USING (job_id)"
+            "         WHERE j.standing <> 'retired') AS gaps,"
+            "       (SELECT count(*) FROM deploys WHERE ended_at IS NULL) AS deploys,"
+            "       (SELECT count(*) FROM candidate_inputs) AS candidates",
+            {},
+        )[0]
+        return {name: count for name, count in row._asdict().items() if count}
+
     # What is there -------------------------------------------------------------------------------
 
     def pins(self) -> tuple[Pin, Pin]:
