@@ -14,6 +14,7 @@ from trace_core.registry.model import ColumnsDiffer, OutputsOverlap
 from trace_core.storage.errors import ManifestInvalid, PartialOverlap
 from trace_core.tasks.admin import NotCancelable, NotRetryable
 from trace_core.tasks.announcements import ForeignOutput, UncommittedScope
+from trace_core.tasks.invalidations import KeyReused
 from trace_core.tasks.outputs import ForeignLocation
 from trace_core.tasks.results import StateMoved
 
@@ -26,6 +27,7 @@ ERRORS: tuple[type[TraceError], ...] = (
     AlreadyMember,
     errors.AlreadyDeployed,
     CommitDiffers,
+    KeyReused,
     LastAdmin,
     NotCancelable,
     NotRetryable,

@@ -40,6 +40,7 @@ ForeignLocation 422
 ForeignOutput 422
 Internal 500
 Invalid 422
+KeyReused 409
 LastAdmin 409
 ManifestInvalid 422
 NotCancelable 409
