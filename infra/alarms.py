@@ -56,6 +56,7 @@ ALARMS = (
     Alarm(
         "DispatcherSwept", "dispatcher", "DispatcherSwept", "dispatcher", 0, 15, Statistic.MINIMUM
     ),
+    Alarm("CommitsRefused", "commits", "CommitsRefused", "dispatcher", 0, 1, Statistic.SUM),
     Alarm(
         "HistoryMonthsAhead",
         "history_partitions",
