@@ -143,7 +143,10 @@ class DataDatabase(Database):
         crash_points: CrashPoints = no_crash_points,
         refresh: Callable[[], str] | None = None,
     ) -> None:
-        """With a `role` the session has its rights, not those of the user that logs in."""
+        """With a `role` the session has its rights, not those of the user that logs in.
+
+        That guards against mistakes. The wall is a user to whom nothing but that role is granted.
+        """
         self._role = role
         super().__init__(dsn, size=size, crash_points=crash_points, refresh=refresh)
 

@@ -15,7 +15,7 @@ from trace_core.dag.model import Column
 from trace_core.kernel.errors import Invalid
 from trace_core.kernel.ids import DatasetUuid, DatasetVersion, TaskId
 from trace_core.kernel.scopes import PARTITION_KEY, Scope
-from trace_core.ports.object_store import check_key
+from trace_core.ports.object_store import check_key, is_text
 from trace_core.storage.errors import ManifestInvalid
 from trace_core.storage.model import MANIFEST_FORMAT, Manifest, StoredObject
 from trace_core.storage.scopes import folder_name
@@ -175,6 +175,9 @@ def _object(wire: _WireObject, folder: str, columns: set[str], at: int) -> Store
         raise ManifestInvalid(
             "minimum and maximum name the same columns, all of them listed.", field=field
         )
+    texts = [*wire.minimum.values(), *wire.maximum.values()]
+    if not all(is_text(each) for each in texts if isinstance(each, str)):
+        raise ManifestInvalid("A minimum or maximum is no text in UTF-8.", field=field)
     return StoredObject(
         wire.key, wire.bytes, wire.rows, wire.sha256, dict(wire.minimum), dict(wire.maximum)
     )

@@ -22,7 +22,7 @@ from trace_core.ports.object_store import ObjectStore
 from trace_core.storage.column_values import canonical_jsonb, canonical_number
 from trace_core.storage.entry_rows import EntryRows
 from trace_core.storage.model import Backend, PinnedPart
-from trace_core.storage.rows import arrow_schema, is_exact_text, numeric_size
+from trace_core.storage.rows import arrow_schema, is_exact_text
 from trace_core.storage.wanted import Wanted, covered_ranges, wanted
 
 _SQL = Statements("trace_core.storage", "reader.sql")
@@ -135,9 +135,7 @@ def _spelled(values: tuple[Any, ...], column_type: str) -> Sequence[Any]:
     """Texts of Postgres in the spelling of the rows that were written."""
     if column_type == "jsonb":
         return [None if each is None else canonical_jsonb(each) for each in values]
-    if is_exact_text(column_type):
-        precision, scale = numeric_size(column_type) or (None, None)
-        return [
-            None if each is None else canonical_number(each, precision, scale) for each in values
-        ]
+    if column_type == "numeric":
+        # With a stated scale Postgres has one spelling, which is ours.
+        return [None if each is None else canonical_number(each, None, None) for each in values]
     return values

@@ -70,9 +70,8 @@ def row_sql() -> Iterator[RowSql]:
             "autoinstall_known_extensions": "false",
         }
         with duckdb.connect(":memory:", config=settings) as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            # Last: nothing about files can be changed after it.
-            connection.execute("SET enable_external_access = false")
+            connection.execute(_SQL["speak_utc"])
+            connection.execute(_SQL["lock_out"])
             yield RowSql(connection)
 
 

@@ -1,3 +1,11 @@
+-- name: speak_utc
+-- Instants come back as they went in.
+SET TimeZone = 'UTC';
+
+-- name: lock_out
+-- No file and no network; after it nothing about files can be changed.
+SET enable_external_access = false;
+
 -- name: first_of_key
 -- Of rows with one key the first commit's, and in it the first, counts; then only those of interest.
 SELECT {columns}

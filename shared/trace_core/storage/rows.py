@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trace_core.dag.column_types import is_column_type
+from trace_core.dag.column_types import NUMERIC_PRECISION_MAX, is_column_type
 from trace_core.dag.filters import FIELD
 from trace_core.dag.model import Column
 from trace_core.kernel.scopes import Scope
@@ -183,7 +183,7 @@ def _conform(array: Any, column: Column) -> Any:
         )
     try:
         respell = _respelling(column.type)
-        if respell is not None:
+        if respell is not None and not _is_spelled(array, column.type):
             values = [None if each is None else respell(each) for each in array.to_pylist()]
             return pa.array(values, wanted)
         array = array.cast(wanted)
@@ -236,6 +236,22 @@ def _respelling(column_type: str) -> Callable[[Any], Any] | None:
     if column_type.startswith("numeric"):
         return partial(_number, numeric_size(column_type))
     return None
+
+
+def _is_spelled(array: Any, column_type: str) -> bool:
+    """Most writers spell alike; looking at all values at once takes a fraction of respelling."""
+    if not pa.types.is_string(array.type):
+        return False
+    if column_type == "uuid":
+        pattern = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\z"
+    elif is_exact_text(column_type):
+        precision, scale = numeric_size(column_type) or (NUMERIC_PRECISION_MAX, 0)
+        if scale:
+            return False
+        pattern = rf"^(0|-?[1-9][0-9]{{0,{precision - 1}}})\z"
+    else:
+        return False
+    return bool(pc.all(pc.match_substring_regex(array, pattern), min_count=0).as_py())
 
 
 def _uuid(value: str | bytes) -> str:
