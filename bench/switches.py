@@ -122,9 +122,11 @@ def _measure(app: App, timed: Timed, datasets: int, waiting: int, rounds: int) -
 def _let_wait(app: App, org: OrgId, waiting: int) -> None:
     claims = app.claims.claim(org, Runtime.WORKER, 10, "bench")
     busy = next(c for c in claims if app.payloads.job(c.job_id).job["name"] == "busy")
-    _, dataset, version = app.payloads.job(busy.job_id).outputs[0]
+    output = app.payloads.job(busy.job_id).outputs[0]
     for start in range(0, waiting // _ROOTS, _PER_CALL):
-        app.events.accept(org, _announce(busy.fence, dataset, version, start))
+        app.events.accept(
+            org, _announce(busy.fence, output.dataset_uuid, output.dataset_version, start)
+        )
 
 
 def _announce(fence: Fence, dataset: UUID, version: UUID, start: int) -> EventsRequest:

@@ -152,11 +152,15 @@ def test_a_canceled_build_is_taken_up_where_it_was(fed: Any) -> None:
     world.deploys.deploy(world.org, EDITED, "chain.yaml", SYSTEM)
     world.builds.run_once()
     (claim,) = world.claim(1)
-    dataset, version = world.payloads.job(claim.job_id).outputs[0][1:]
+    output = world.payloads.job(claim.job_id).outputs[0]
     world.complete(
         claim,
         events=[
-            {"dataset_uuid": dataset, "dataset_version": version, **claim.trigger.scope.fields()}
+            {
+                "dataset_uuid": output.dataset_uuid,
+                "dataset_version": output.dataset_version,
+                **claim.trigger.scope.fields(),
+            }
         ],
     )
     world.deploys.cancel_deploy(world.org, "chain", SYSTEM)

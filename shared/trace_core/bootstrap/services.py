@@ -27,6 +27,7 @@ from trace_core.outbox.queues import QueueAdmin
 from trace_core.outbox.relay import Relay, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.waker import Function
+from trace_core.registry.lineage import Lineage
 from trace_core.registry.pins import PinResolver
 from trace_core.storage.model import Manifest, ManifestIdentity
 from trace_core.storage.stored_manifests import verify_manifest
@@ -275,6 +276,10 @@ class App(IdentityServices):
             return PostgresOutput(self.data_writer, self.clock)
 
         return Reconciliation(self.state, self.clock, self.ids, self.waker, records, self.timings)
+
+    @property
+    def lineage(self) -> Lineage:
+        return self._part("lineage", lambda: Lineage(self.state))
 
     @property
     def staging_cleanup(self) -> StagingCleanup:

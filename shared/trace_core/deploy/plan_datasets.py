@@ -201,12 +201,13 @@ def _judged(publication: Publication, change: FieldChange, rebuilt: bool) -> tup
         return False, "the column is gone"
     if buffered:
         return False, "a buffered table only gains columns"
-    if _widens(change.old, change.new):
+    if widens(change.old, change.new):
         return True, "every value so far fits the new type"
     return False, "not every value so far fits the new type"
 
 
-def _widens(old: str, new: str) -> bool:
+def widens(old: str, new: str) -> bool:
+    """Whether every value of the old type is one of the new type, unchanged."""
     if new in _WIDER.get(old, ()) or (old.startswith("numeric") and new == "numeric"):
         return True
     wider = _NUMERIC.fullmatch(new)

@@ -9,10 +9,13 @@ SELECT d.dag_id, d.created_by, d.deploy_roles, v.number, v.content_sha256, v.sou
 
 -- name: active_jobs
 -- The jobs of the active version, as they were registered.
-SELECT j.name, j.fingerprint
+SELECT j.name, j.fingerprint, s.code_version
   FROM dags d
+  JOIN dag_versions v ON v.dag_version_id = d.active_dag_version_id
   JOIN dag_version_jobs a ON a.dag_version_id = d.active_dag_version_id
   JOIN jobs j ON j.job_id = a.job_id
+  LEFT JOIN LATERAL jsonb_to_recordset(v.settings -> 'jobs') AS s (name text, code_version text)
+    ON s.name = j.name
  WHERE d.dag_id = %(dag_id)s
 
 -- name: built_jobs

@@ -69,7 +69,8 @@ def load_facts(tx: Transaction, row: Row) -> PlanFacts:
         version=row.number,
         digest=row.content_sha256,
         active={
-            each.name: ActiveJob(each.fingerprint) for each in tx.all(SQL["active_jobs"], params)
+            each.name: ActiveJob(each.fingerprint, each.code_version)
+            for each in tx.all(SQL["active_jobs"], params)
         },
         built={
             (each.name, each.fingerprint): BuiltJob(each.version, each.missed)

@@ -99,7 +99,7 @@ class Registration:
                 "content_sha256": digest,
                 "source": text,
                 "user_id": user_id,
-                "settings": as_json(version_settings(self._dag)),
+                "settings": as_json(version_settings(self._dag, self._catalog)),
             },
         )
         assert added is not None  # noqa: S101  the statement always answers one row
@@ -121,7 +121,7 @@ class Registration:
 
     def _ensure_pools(self) -> None:
         """Those that are new; the others change when the version becomes active."""
-        for pool in version_settings(self._dag)["pools"]:
+        for pool in version_settings(self._dag, self._catalog)["pools"]:
             known = self._tx.one(SQL["pool_by_name"], self._org | {"name": pool["name"]})
             if known is not None:
                 self._pools[pool["name"]] = (known.pool_id, known.capacity_id)

@@ -15,9 +15,11 @@ from trace_core.dag.model import Priority as PriorityName
 from trace_core.tasks.model import Priority
 
 
-def version_settings(dag: Dag) -> dict[str, Any]:
+def version_settings(dag: Dag, catalog: Catalog) -> dict[str, Any]:
     return {
-        "jobs": [job_settings(job) for job in dag.jobs],
+        "jobs": [
+            {**job_settings(job), "code_version": _code_version(job, catalog)} for job in dag.jobs
+        ],
         "pools": [_pool(dag, pool) for pool in dag.worker_pools],
         "publications": [_publication(each) for each in dag.publications],
         "checks": [
@@ -47,6 +49,12 @@ def job_settings(job: Job) -> dict[str, Any]:
             "udf": dataclasses.asdict(job.udf) if job.udf else None,
         },
     }
+
+
+def _code_version(job: Job, catalog: Catalog) -> str | None:
+    """Of its operator, so that a plan can say that only the code is newer."""
+    spec = catalog.get(job.operator) if job.operator else None
+    return spec.code_version if spec else None
 
 
 def job_priority(job: Job) -> Priority:

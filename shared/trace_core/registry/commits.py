@@ -7,23 +7,48 @@ commits, and nothing is announced before every commit with a smaller number can 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from trace_core.dag.model import Column, UpdateStrategy
-from trace_core.database.arrays import Bigints, Uuids
-from trace_core.database.sql import Statements
-from trace_core.database.state import Row, Transaction, as_json
+from trace_core.dag.model import UpdateStrategy
+from trace_core.database.arrays import Uuids
+from trace_core.database.state import Row, Transaction
 from trace_core.kernel.errors import Conflict, NotFound
 from trace_core.kernel.scopes import Scope
 from trace_core.registry import model
-from trace_core.storage.model import Backend, Manifest, Pin
+from trace_core.registry.commit_rows import (
+    SQL,
+    Lease,
+    Version,
+    Written,
+    add_commits,
+    commit_of,
+    keep_columns,
+    known_manifests,
+    live_commits,
+    lock_versions,
+    pins_of,
+    scope_params,
+)
+from trace_core.storage.model import Backend, Pin
 
-SQL = Statements("trace_core.registry", "commits.sql")
+__all__ = [
+    "CommitDiffers",
+    "Lease",
+    "Readable",
+    "Registered",
+    "Version",
+    "Written",
+    "committed_scopes",
+    "lock_versions",
+    "pins_of",
+    "register",
+    "take_number",
+]
+
 _NAMED_MAX = 5
 
 
@@ -31,49 +56,6 @@ class CommitDiffers(Conflict):
     """Another commit is registered in that place."""
 
     code = "CommitDiffers"
-
-
-@dataclass(frozen=True)
-class Version:
-    """A dataset version as it is now; its counter is locked if the caller asked for that."""
-
-    dataset_version: UUID
-    dataset_uuid: UUID
-    org_id: UUID
-    backend: Backend
-    update_strategy: UpdateStrategy
-    unique_key: tuple[str, ...]
-    columns: tuple[Column, ...] | None
-    last_number: int
-    readable: int
-
-
-@dataclass(frozen=True)
-class Lease:
-    """Who wrote: one lease of one task."""
-
-    task_id: UUID
-    attempt: int
-    lease_sequence: int
-
-
-@dataclass(frozen=True)
-class Written:
-    """One output of a lease, ready to be registered."""
-
-    dataset_version: UUID
-    scope: Scope
-    lease: Lease
-    output_index: int
-    row_count: int | None = None
-    manifest_key: str | None = None
-    manifest: Manifest | None = None
-    """Of the S3 layout: its number is given here."""
-    number: int = 0
-    """Of the data database, where it was committed under this number."""
-    replaces: int = 0
-    pins: tuple[Pin, ...] | None = None
-    """As they were recorded with the commit; None reads those of the lease."""
 
 
 @dataclass(frozen=True)
@@ -105,17 +87,6 @@ class Registered:
     """In the order of numbers, for each version."""
     numbers: list[int]
     """One for each that was written, in the same order."""
-
-
-def lock_versions(tx: Transaction, versions: Iterable[UUID]) -> dict[UUID, Version]:
-    params = {"versions": Uuids(sorted(set(versions)))}
-    tx.all(SQL["lock_counters"], params)
-    return {row.dataset_version: _version(row) for row in tx.all(SQL["versions"], params)}
-
-
-def pins_of(tx: Transaction, lease: Lease) -> tuple[Pin, ...]:
-    rows = tx.all(SQL["pins_of_lease"], vars(lease))
-    return tuple(Pin(row.dataset_uuid, row.dataset_version, row.number, row.swap) for row in rows)
 
 
 def take_number(tx: Transaction, version: Version) -> int:
@@ -183,7 +154,7 @@ def _register_manifests(
     tx: Transaction, version: Version, written: Sequence[Written], now: datetime
 ) -> list[int]:
     """Numbers are given here, to what was not registered before."""
-    known = _known_manifests(tx, written)
+    known = known_manifests(tx, written)
     fresh: list[Written] = []
     numbers = []
     last = version.last_number
@@ -203,8 +174,8 @@ def _register_manifests(
     for each in fresh:
         if each.manifest is not None and (each.manifest.objects or each.manifest.columns):
             columns = model.with_columns(columns, each.manifest.columns, version.unique_key)
-    _keep_columns(tx, version, columns)
-    live = _live_commits(tx, version, fresh)
+    keep_columns(tx, version, columns)
+    live = live_commits(tx, version, fresh)
     closes: list[tuple[int, int]] = []
     added = []
     for place, each in enumerate(fresh):
@@ -214,7 +185,7 @@ def _register_manifests(
         closes += [(commit.number, each.number) for commit in closed]
         newest = max((commit.number for commit in closed), default=0)
         added.append((replace(each, replaces=newest), None))
-    _add(tx, version, added, closes, now)
+    add_commits(tx, version, added, closes, now)
     return numbers
 
 
@@ -242,22 +213,15 @@ def _register_numbered(
             {
                 "dataset_version": version.dataset_version,
                 "number": each.number,
-                **_scope_params(each.scope),
+                **scope_params(each.scope),
             },
         )
-        placed = model.place(map(_commit, around), each.number, each.scope, version.update_strategy)
-        closes = [(number, each.number) for number in placed.closes]
-        _add(tx, version, [(each, placed.replaced_at)], closes, now)
-    return [each.number for each in written]
-
-
-def _keep_columns(tx: Transaction, version: Version, columns: tuple[Column, ...] | None) -> None:
-    if columns is not None and columns != version.columns:
-        stored = [{"name": each.name, "type": each.type} for each in columns]
-        tx.run(
-            SQL["set_columns"],
-            {"dataset_version": version.dataset_version, "columns": as_json(stored)},
+        placed = model.place(
+            map(commit_of, around), each.number, each.scope, version.update_strategy
         )
+        closes = [(number, each.number) for number in placed.closes]
+        add_commits(tx, version, [(each, placed.replaced_at)], closes, now)
+    return [each.number for each in written]
 
 
 def _advance(tx: Transaction, version: Version, numbers: Sequence[int]) -> list[Readable]:
@@ -293,113 +257,4 @@ def _readable(version: Version, row: Row, event_number: int) -> Readable:
         version.dataset_version, row.number, event_number,
         Scope.parse(row.scope, row.range_start, row.range_end), row.task_id, row.attempt,
         tuple(sorted(replaced)),
-    )  # fmt: skip
-
-
-def _known_manifests(tx: Transaction, written: Sequence[Written]) -> dict[str | None, Row]:
-    known: dict[str | None, Row] = {}
-    for lease in {each.lease for each in written}:
-        for row in tx.all(SQL["commits_of_lease"], vars(lease)):
-            known[row.manifest_key] = row
-    return known
-
-
-def _live_commits(
-    tx: Transaction, version: Version, written: Sequence[Written]
-) -> dict[int, list[model.Commit]]:
-    live: dict[int, list[model.Commit]] = {}
-    if not written or version.update_strategy is UpdateStrategy.APPEND:
-        return live
-    scopes = [_scope_params(each.scope) for each in written]
-    rows = tx.all(
-        SQL["live_commits"],
-        {
-            "places": list(range(len(written))),
-            "versions": Uuids([version.dataset_version] * len(written)),
-            "scopes": [each["scope"] for each in scopes],
-            "starts": Bigints([each["range_start"] for each in scopes]),
-            "ends": Bigints([each["range_end"] for each in scopes]),
-        },
-    )
-    for row in rows:
-        live.setdefault(row.place, []).append(_commit(row))
-    return live
-
-
-def _add(
-    tx: Transaction,
-    version: Version,
-    added: Sequence[tuple[Written, int | None]],
-    closes: Sequence[tuple[int, int]],
-    now: datetime,
-) -> None:
-    if not added:
-        return
-    all_of = [each for each, _ in added]
-    scopes = [_scope_params(each.scope) for each in all_of]
-    manifests = [each.manifest for each in all_of]
-    tx.run(
-        SQL["add_commits"],
-        {
-            "dataset_version": version.dataset_version,
-            "now": now,
-            "numbers": Bigints([each.number for each in all_of]),
-            "scopes": [each["scope"] for each in scopes],
-            "starts": Bigints([each["range_start"] for each in scopes]),
-            "ends": Bigints([each["range_end"] for each in scopes]),
-            "replaced_ats": Bigints([replaced_at for _, replaced_at in added]),
-            "replaces": Bigints([each.replaces for each in all_of]),
-            "task_ids": Uuids([each.lease.task_id for each in all_of]),
-            "attempts": [each.lease.attempt for each in all_of],
-            "lease_sequences": [each.lease.lease_sequence for each in all_of],
-            "output_indexes": [each.output_index for each in all_of],
-            "input_pins": [_json([pin.fields() for pin in each.pins or ()]) for each in all_of],
-            "manifest_keys": [each.manifest_key for each in all_of],
-            "manifest_sha256s": [each.digest if each else None for each in manifests],
-            "objects": [
-                _json([stored.fields() for stored in each.objects]) if each else None
-                for each in manifests
-            ],
-            "bytes": Bigints([each.bytes if each else None for each in manifests]),
-            "row_counts": Bigints(
-                [each.manifest.rows if each.manifest else each.row_count for each in all_of]
-            ),
-        },
-    )
-    if closes:
-        tx.run(
-            SQL["close_commits"],
-            {
-                "dataset_version": version.dataset_version,
-                "numbers": Bigints([number for number, _ in closes]),
-                "ats": Bigints([at for _, at in closes]),
-            },
-        )
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
-
-
-def _scope_params(scope: Scope) -> dict[str, Any]:
-    start, end = scope.range or (None, None)
-    return {"scope": scope.key, "range_start": start, "range_end": end}
-
-
-def _commit(row: Row) -> model.Commit:
-    return model.Commit(
-        row.number,
-        Scope.parse(row.scope, row.range_start, row.range_end),
-        tuple(Pin.parse(each) for each in row.input_pins),
-        row.replaced_at,
-    )
-
-
-def _version(row: Row) -> Version:
-    columns = row.columns
-    return Version(
-        row.dataset_version, row.dataset_uuid, row.org_id, Backend(row.backend),
-        UpdateStrategy(row.update_strategy), tuple(row.unique_key),
-        None if columns is None else tuple(Column(each["name"], each["type"]) for each in columns),
-        row.last_number, row.readable,
     )  # fmt: skip

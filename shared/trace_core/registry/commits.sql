@@ -55,7 +55,11 @@ SELECT w.place, c.number, c.scope, c.range_start, c.range_end, c.input_pins, c.r
  CROSS JOIN LATERAL (
 -- include: meeting
        ) m
-  JOIN commits c ON c.dataset_version = w.dataset_version AND c.number = m.number
+ CROSS JOIN LATERAL (
+       -- One by one, by their key: joined as a whole, all commits of the version would be read.
+       SELECT * FROM commits c
+        WHERE c.dataset_version = w.dataset_version AND c.number = m.number
+        LIMIT 1) c
 
 -- name: commits_around
 -- What a commit with a number of the data database has to do with: the live ones that it meets,
@@ -71,7 +75,11 @@ SELECT c.number, c.scope, c.range_start, c.range_end, c.input_pins, c.replaced_a
         UNION
        SELECT c.number FROM commits c
         WHERE c.dataset_version = w.dataset_version AND c.number > %(number)s) m
-  JOIN commits c ON c.dataset_version = w.dataset_version AND c.number = m.number
+ CROSS JOIN LATERAL (
+       -- One by one, by their key: joined as a whole, all commits of the version would be read.
+       SELECT * FROM commits c
+        WHERE c.dataset_version = w.dataset_version AND c.number = m.number
+        LIMIT 1) c
 
 -- name: commits_of_lease
 -- What a lease has committed with manifests already.

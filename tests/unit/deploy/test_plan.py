@@ -244,6 +244,23 @@ def test_a_changed_cron_source_and_what_it_alone_feeds_begin_empty() -> None:
     assert any("nightly begins empty at its next tick, and so do mail" in w for w in plan.warnings)
 
 
+def test_a_job_that_something_else_triggers_too_does_not_begin_empty() -> None:
+    text = edited(
+        (
+            "      - from: { job: nightly, output: 0 }\n",
+            "      - { from: { job: nightly, output: 0 }, trigger: true }\n"
+            "      - { from: { dataset: calendar }, trigger: true }\n",
+        )
+    )
+    catalog = newer_code("trigger_cron")
+    old = read(text, catalog)
+    plan = plan_of(text, active_facts(read(text)), catalog=catalog, old=old)
+    assert plan.rebuild_set == {"nightly", "mail"}
+    assert [each for each in plan.warnings if "begins empty" in each] == [
+        "nightly begins empty at its next tick: rows from before stay in version 3 only."
+    ]
+
+
 def test_a_source_that_goes_on_by_another_schedule_does_not_begin_anew() -> None:
     plan = plan_of(edited(("0 3 * * *", "0 4 * * *")))
     assert plan.sources == ()

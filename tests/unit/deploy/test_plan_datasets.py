@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.deploy.edits import PUBLISH_VOLUMES
 from tests.unit.deploy.market import FILE, TEXT, busy_facts, edited, plan_of
+from trace_core.deploy.plan_datasets import widens
 from trace_core.deploy.plan_model import DatasetAction, SchemaChange
 
 # Edit of `publish` -> field, whether its readers survive it.
@@ -85,6 +86,27 @@ def test_a_schema_change_is_compatible_or_marked_with_its_line(name: str) -> Non
     assert (change.field, change.compatible) == (field, compatible)
     assert change.why
     assert change.line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wider"),
+    [
+        ("smallint", "bigint", True),
+        ("bigint", "smallint", False),
+        ("real", "double precision", True),
+        ("double precision", "numeric", False),
+        ("numeric(10,2)", "numeric(12,4)", True),
+        ("numeric(10,4)", "numeric(20,2)", False),
+        ("numeric(10,2)", "numeric(10,4)", False),
+        ("integer", "numeric(12,3)", False),
+        ("text", "jsonb", False),
+        ("date", "timestamptz", False),
+    ],
+)
+def test_a_type_is_wider_when_it_holds_every_value_unchanged(
+    old: str, new: str, wider: bool
+) -> None:
+    assert widens(old, new) is wider
 
 
 def test_a_removed_column_breaks_those_who_name_it_and_perhaps_those_who_do_not_say() -> None:
