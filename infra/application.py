@@ -11,7 +11,7 @@ from infra.environments import Database, Environment, ExternalDatabase
 from infra.needs import Addresses
 from infra.node import ROOT
 from infra.stacks.control_plane import ControlPlaneStack
-from infra.stacks.database import DatabaseStack
+from infra.stacks.database import DatabaseStack, secret_of
 from infra.stacks.network import NetworkStack
 from infra.stacks.observability import ObservabilityStack
 from infra.stacks.storage import StorageStack
@@ -47,7 +47,7 @@ def add_stacks(app: cdk.App, environment: Environment) -> Mapping[str, cdk.Stack
         stacks["network"] = network
     storage = StorageStack(app, name("storage"), environment=environment, **options)
     stacks["storage"] = storage
-    database_id = None
+    database_ids: dict[str, str] = {}
     match environment.database:
         case Database() as own:
             if network is None:
@@ -61,8 +61,11 @@ def add_stacks(app: cdk.App, environment: Environment) -> Mapping[str, cdk.Stack
                 **options,
             )
             stacks["database"] = database
-            state_secret = state_secret_arn = database.secret.secret_arn
-            database_id = database.instance.instance_identifier
+            state_secret = state_secret_arn = secret_of(database.state).secret_arn
+            data_secret = data_secret_arn = secret_of(database.data).secret_arn
+            database_ids["Database"] = database.state.instance_identifier
+            if database.data is not database.state:
+                database_ids["DataDatabase"] = database.data.instance_identifier
         case ExternalDatabase(secret_name):
             state_secret = secret_name
             state_secret_arn = storage.format_arn(
@@ -72,10 +75,13 @@ def add_stacks(app: cdk.App, environment: Environment) -> Mapping[str, cdk.Stack
                 resource_name=f"{secret_name}-??????",
                 arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
             )
+            data_secret, data_secret_arn = state_secret, state_secret_arn
     addresses = Addresses(
         environment=environment,
         state_secret=state_secret,
         state_secret_arn=state_secret_arn,
+        data_secret=data_secret,
+        data_secret_arn=data_secret_arn,
         bucket_name=storage.bucket.bucket_name,
         bucket_arn=storage.bucket.bucket_arn,
         signing_key_arn=storage.signing_key.key_arn,
@@ -92,7 +98,7 @@ def add_stacks(app: cdk.App, environment: Environment) -> Mapping[str, cdk.Stack
     )
     stacks["control_plane"] = control_plane
     stacks["observability"] = ObservabilityStack(
-        app, name("observability"), environment=environment, database_id=database_id, **options
+        app, name("observability"), environment=environment, database_ids=database_ids, **options
     )
     cdk.Tags.of(app).add("trace:environment", environment.name)
     return stacks

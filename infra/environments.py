@@ -74,12 +74,15 @@ class Environment:
     region: str
     orgs: tuple[Org, ...]
     database: Database | ExternalDatabase
+    """Of the state; and of the data, where that has none of its own."""
     identity: IdentityProvider
     concurrency: Mapping[str, int]
     """Reserved for each function: also the bound on connections to the database."""
     account: str | None = None
     """Whose account; None takes that of the credentials which deploy."""
     network: Network | None = None
+    data_database: Database | None = None
+    """A server of its own for the data database; None: it shares that of the state."""
     operator_modules: tuple[str, ...] = ()
     operator_package: str | None = None
     """The folder with the project's own operators, which becomes a layer."""
@@ -128,6 +131,7 @@ def _concurrency(**changes: int) -> Mapping[str, int]:
         "dispatcher": 2,
         "reaper": 1,
         "outbox_relay": 3,
+        "staging_cleanup": 1,
         "operator_runner": 5,
         "worker": 5,
         "migrate": 1,
@@ -178,6 +182,13 @@ ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType(
                     backup_days=7,
                     connections=350,
                 ),
+                data_database=Database(
+                    instance_type="t4g.medium",
+                    storage_gib=100,
+                    multi_az=True,
+                    backup_days=7,
+                    connections=350,
+                ),
                 identity=_IDENTITY,
                 concurrency=_concurrency(
                     internal_api=20, task_api=20, operator_runner=20, worker=10
@@ -195,6 +206,13 @@ ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType(
                 database=Database(
                     instance_type="r7g.large",
                     storage_gib=200,
+                    multi_az=True,
+                    backup_days=30,
+                    connections=1500,
+                ),
+                data_database=Database(
+                    instance_type="r7g.large",
+                    storage_gib=500,
                     multi_az=True,
                     backup_days=30,
                     connections=1500,

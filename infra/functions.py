@@ -10,6 +10,11 @@ class Need(StrEnum):
     """One reason to be told an address and to be allowed to use it; see `needs.py`."""
 
     STATE = "state"
+    DATA = "data"
+    ARROW = "arrow"
+    READ_ROWS = "read_rows"
+    WRITE_ROWS = "write_rows"
+    CLEAN_STAGING = "clean_staging"
     WAKE_RELAY = "wake_relay"
     WAKE_DISPATCHER = "wake_dispatcher"
     SIGN_TOKENS = "sign_tokens"
@@ -36,13 +41,15 @@ class Place(StrEnum):
     """Where in the network a function stands; each place has a security group of its own."""
 
     CONTROL = "control"
-    """Reaches the database and AWS services."""
+    """Reaches the databases and AWS services."""
     OUTBOUND = "outbound"
     """As control, and the internet: for the keys of the identity provider."""
     WORKER = "worker"
-    """Reaches the internal API, the task API and AWS services; no database."""
+    """Reaches the internal API, the task API, the data database and AWS services; not the state
+    database."""
     RUNNER = "runner"
-    """Reaches the task API and nothing else."""
+    """Reaches the task API, the data database and AWS services: neither the internal API nor the
+    state database."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ FUNCTIONS = (
         "migrate",
         Place.CONTROL,
         # The first administrator of an org is a subject of the identity provider.
-        frozenset({Need.STATE, Need.WORKER_TOKENS, Need.IDENTITY}),
+        frozenset({Need.STATE, Need.DATA, Need.WORKER_TOKENS, Need.IDENTITY}),
         timeout_seconds=LONGEST_TIMEOUT,
     ),
     Function(
@@ -80,6 +87,8 @@ FUNCTIONS = (
                 *(Need.STATE, Need.WAKE_RELAY, Need.WAKE_DISPATCHER),
                 *(Need.READ_LOGS, Need.OPERATORS, Need.IDENTITY, Need.TEND_QUEUES),
                 *(Need.WRITE_USER_SECRETS, Need.WEBHOOK_SECRETS),
+                # A deploy makes tables; people look at rows.
+                *(Need.DATA, Need.ARROW, Need.READ_ROWS),
             }
         ),
         timeout_seconds=API_TIMEOUT,
@@ -87,7 +96,8 @@ FUNCTIONS = (
     Function(
         "internal_api",
         Place.CONTROL,
-        frozenset({Need.STATE, Need.WAKE_RELAY, Need.SIGN_TOKENS}),
+        # A completion names manifests, which are compared with what lies there.
+        frozenset({Need.STATE, Need.WAKE_RELAY, Need.SIGN_TOKENS, Need.READ_ROWS}),
         timeout_seconds=API_TIMEOUT,
         memory_mb=1024,
     ),
@@ -97,7 +107,7 @@ FUNCTIONS = (
         frozenset(
             {
                 *(Need.STATE, Need.WAKE_RELAY, Need.SIGN_TOKENS, Need.VERIFY_TOKENS),
-                *(Need.CREDENTIALS, Need.WRITE_LOGS),
+                *(Need.CREDENTIALS, Need.WRITE_LOGS, Need.READ_ROWS),
             }
         ),
         timeout_seconds=API_TIMEOUT,
@@ -106,8 +116,14 @@ FUNCTIONS = (
     Function(
         "dispatcher",
         Place.CONTROL,
-        # It builds the payloads of control work as for any runner, tokens included.
-        frozenset({Need.STATE, Need.WAKE_RELAY, Need.SIGN_TOKENS, Need.OPERATORS}),
+        # It builds the payloads of control work as for any runner, tokens included, and registers
+        # what was committed in the data database and not reported.
+        frozenset(
+            {
+                *(Need.STATE, Need.WAKE_RELAY, Need.SIGN_TOKENS, Need.OPERATORS),
+                *(Need.DATA, Need.ARROW),
+            }
+        ),
         timeout_seconds=SWEEP_TIMEOUT,
         memory_mb=1024,
         asynchronous=True,
@@ -130,9 +146,17 @@ FUNCTIONS = (
         every_minute=True,
     ),
     Function(
+        "staging_cleanup",
+        Place.CONTROL,
+        frozenset({Need.STATE, Need.CLEAN_STAGING}),
+        timeout_seconds=SWEEP_TIMEOUT,
+        asynchronous=True,
+        every_minute=True,
+    ),
+    Function(
         "operator_runner",
         Place.RUNNER,
-        frozenset({Need.TASK_API, Need.OPERATORS}),
+        frozenset({Need.TASK_API, Need.OPERATORS, Need.DATA, Need.ARROW, Need.WRITE_ROWS}),
         timeout_seconds=LONGEST_TIMEOUT,
         memory_mb=2048,
         asynchronous=True,
@@ -145,6 +169,7 @@ FUNCTIONS = (
                 *(Need.INTERNAL_API, Need.TASK_API, Need.HEAR_WAKE_UPS, Need.SEND_WAKE_UPS),
                 *(Need.WORKER_TOKENS, Need.USER_SECRETS, Need.WRITE_LOGS),
                 *(Need.OPERATORS, Need.CHILDREN),
+                *(Need.DATA, Need.ARROW, Need.WRITE_ROWS),
             }
         ),
         timeout_seconds=LONGEST_TIMEOUT,

@@ -19,6 +19,9 @@ from infra.functions import Function, Need
 
 STATE_CONNECTIONS = 2
 """One handler runs at a time; a second connection is for what it reads inside a transaction."""
+DATA_CONNECTIONS = 2
+"""For each role that a function takes there; a worker reads or writes for two tasks at once."""
+DATA_NAME = "trace_data"
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class Addresses:
     environment: Environment
     state_secret: str
     state_secret_arn: str
+    data_secret: str
+    data_secret_arn: str
     bucket_name: str
     bucket_arn: str
     signing_key_arn: str
@@ -65,13 +70,21 @@ def _variables(need: Need, to: Addresses) -> Mapping[str, str]:
                 "TRACE_STATE_SECRET": to.state_secret,
                 "TRACE_STATE_CONNECTIONS": str(STATE_CONNECTIONS),
             }
+        case Need.DATA:
+            return {
+                "TRACE_DATA_SECRET": to.data_secret,
+                "TRACE_DATA_DATABASE": DATA_NAME,
+                "TRACE_DATA_CONNECTIONS": str(DATA_CONNECTIONS),
+            }
         case Need.WAKE_RELAY:
             return {"TRACE_RELAY_FUNCTION": environment.function_name("outbox_relay")}
         case Need.WAKE_DISPATCHER:
             return {"TRACE_DISPATCHER_FUNCTION": environment.function_name("dispatcher")}
         case Need.SIGN_TOKENS | Need.VERIFY_TOKENS:
             return {"TRACE_SIGNING_KEY": to.signing_key_arn}
-        case Need.READ_LOGS | Need.WRITE_LOGS:
+        case (
+            Need.READ_LOGS | Need.WRITE_LOGS | Need.READ_ROWS | Need.WRITE_ROWS | Need.CLEAN_STAGING
+        ):
             return {"TRACE_BUCKET": to.bucket_name}
         case Need.SEND_WAKE_UPS | Need.HEAR_WAKE_UPS | Need.TEND_QUEUES:
             return {"TRACE_QUEUE_PREFIX": f"{environment.prefix}-"}
@@ -98,6 +111,9 @@ def _variables(need: Need, to: Addresses) -> Mapping[str, str]:
                 "TRACE_OPERATOR_ROLE": to.operator_role_arn,
                 "TRACE_BUCKET": to.bucket_name,
             }
+        case Need.ARROW:
+            # A layer, and nothing to be told.
+            return {}
         case Need.IDENTITY:
             return {
                 "TRACE_OIDC_ISSUER": to.issuer,
@@ -111,6 +127,16 @@ def _statements(need: Need, to: Addresses, stack: Stack) -> list[iam.PolicyState
     match need:
         case Need.STATE:
             return [_allow(["secretsmanager:GetSecretValue"], [to.state_secret_arn])]
+        case Need.DATA:
+            return [_allow(["secretsmanager:GetSecretValue"], [to.data_secret_arn])]
+        case Need.READ_ROWS:
+            return [_listing(to), _allow(["s3:GetObject"], [_rows(to)])]
+        case Need.WRITE_ROWS:
+            # Written once and never over: an attempt that was here before finds its own object.
+            return [_allow(["s3:GetObject", "s3:PutObject"], [_rows(to)])]
+        case Need.CLEAN_STAGING:
+            staged = f"{to.bucket_arn}/org/*/dataset/*/version/*/staging/*"
+            return [_listing(to), _allow(["s3:DeleteObject"], [staged])]
         case Need.WAKE_RELAY:
             return [
                 _allow(["lambda:InvokeFunction"], [_function(stack, environment, "outbox_relay")])
@@ -172,7 +198,14 @@ def _statements(need: Need, to: Addresses, stack: Stack) -> list[iam.PolicyState
             return [_allow([*actions, "secretsmanager:CreateSecret"], [webhooks])]
         case Need.CREDENTIALS:
             return [_allow(["sts:AssumeRole"], [to.operator_role_arn])]
-        case Need.INTERNAL_API | Need.TASK_API | Need.OPERATORS | Need.CHILDREN | Need.IDENTITY:
+        case (
+            Need.INTERNAL_API
+            | Need.TASK_API
+            | Need.OPERATORS
+            | Need.CHILDREN
+            | Need.IDENTITY
+            | Need.ARROW
+        ):
             # Reached over HTTP with a token, or not outside at all.
             return []
     assert_never(need)
@@ -180,6 +213,16 @@ def _statements(need: Need, to: Addresses, stack: Stack) -> list[iam.PolicyState
 
 def _allow(actions: Sequence[str], resources: Iterable[str]) -> iam.PolicyStatement:
     return iam.PolicyStatement(actions=list(actions), resources=list(resources))
+
+
+def _rows(to: Addresses) -> str:
+    return f"{to.bucket_arn}/org/*/dataset/*"
+
+
+def _listing(to: Addresses) -> iam.PolicyStatement:
+    listing = _allow(["s3:ListBucket"], [to.bucket_arn])
+    listing.add_conditions({"StringLike": {"s3:prefix": "org/*/dataset/*"}})
+    return listing
 
 
 def _function(stack: Stack, environment: Environment, name: str) -> str:

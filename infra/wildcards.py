@@ -31,6 +31,17 @@ REASONS = {
         "The operator role: data of every org. Only the task API assumes it, each time with a "
         "policy that names the prefixes of one attempt."
     ),
+    "s3:GetObject on <Objects.Arn>/org/*/dataset/*": (
+        "Rows of every org: manifests that a completion names, after its fence, and rows that a "
+        "person may read."
+    ),
+    "s3:GetObject s3:PutObject on <Objects.Arn>/org/*/dataset/*": (
+        "Rows of every task that a worker or runner may run: what it reads at its pin, and what it "
+        "writes under the prefix of its attempt. Operator code in a worker has none of it."
+    ),
+    "s3:DeleteObject on <Objects.Arn>/org/*/dataset/*/version/*/staging/*": (
+        "What attempts left that were given up a week ago, and that no commit names."
+    ),
     "s3:PutObject on <Objects.Arn>/org/*/logs/*": (
         "Logs of every org and task that a worker may run."
     ),

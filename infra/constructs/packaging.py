@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -28,6 +29,23 @@ from infra.node import ROOT, TOOLS
 _NOT_CODE = shutil.ignore_patterns("__pycache__", "*.pyc")
 _NEVER_PULLED = DockerImage.from_registry("never-used")
 """CDK asks for an image, also where everything is built here."""
+DATA_GROUP = "layer-data"
+LEFT_OUT_OF_DATA = (
+    # Lambda takes 250 MB of everything, and Arrow alone would be 150: without what is needed to
+    # build against it, without servers, and without file systems of its own (objects come through
+    # our store), it is 90. A library under its three names is kept under that which others ask for.
+    *(
+        "pyarrow/tests",
+        "pyarrow/include",
+        "pyarrow/includes",
+        "pyarrow/src",
+        "pyarrow/*.p[xy][dxi]",
+    ),
+    *("pyarrow/libarrow_flight.so*", "pyarrow/libarrow_python_flight.so*", "pyarrow/_flight.*"),
+    *("pyarrow/libarrow_s3.so*", "pyarrow/_s3fs.*", "pyarrow/_gcsfs.*", "pyarrow/_azurefs.*"),
+    *("pyarrow/_hdfs.*", "pyarrow/_pyarrow_cpp_tests.*", "pyarrow/libarrow_python*.so"),
+    "pyarrow/libarrow_python*.so.*.*",
+)
 
 
 class Layers(Construct):
@@ -39,6 +57,7 @@ class Layers(Construct):
         base = self._layer("Base", base_code(environment), "Locked dependencies")
         core = self._layer("Core", core_code(), "trace_core")
         self.of_every_function = [base, core]
+        self.data = self._layer("Data", data_code(environment), "Rows: Arrow, Parquet, DuckDB")
         self.operators = None
         if environment.operator_package:
             code = package_code(environment.operator_package)
@@ -92,10 +111,20 @@ def package_code(folder: str) -> lambda_.Code:
 
 
 def base_code(environment: Environment) -> lambda_.Code:
+    return _locked_code("base", InstallLocked(environment.python, environment.wheel_platform))
+
+
+def data_code(environment: Environment) -> lambda_.Code:
+    install = InstallLocked(
+        environment.python, environment.wheel_platform, DATA_GROUP, left_out=LEFT_OUT_OF_DATA
+    )
+    return _locked_code("data", install)
+
+
+def _locked_code(layer: str, install: InstallLocked) -> lambda_.Code:
     """Named by what goes in: the lock has a hash for every file, so the same comes out."""
-    install = InstallLocked(environment.python, environment.wheel_platform)
     return lambda_.Code.from_asset(
-        str(ROOT / "layers" / "base"),
+        str(ROOT / "layers" / layer),
         asset_hash_type=AssetHashType.CUSTOM,
         asset_hash=install.digest,
         bundling=BundlingOptions(image=_NEVER_PULLED, local=install),
@@ -117,12 +146,21 @@ class CopyPackage:
 class InstallLocked:
     """Installs the locked dependencies for a platform; what was built before is copied."""
 
-    def __init__(self, python: str, platform: str | None) -> None:
+    def __init__(
+        self,
+        python: str,
+        platform: str | None,
+        group: str | None = None,
+        *,
+        left_out: Sequence[str] = (),
+    ) -> None:
+        self._requirements = locked_requirements(group)
+        self._left_out = tuple(left_out)
         self._arguments = ["--python-version", python]
         if platform:
             self._arguments += ["--python-platform", platform, "--only-binary", ":all:"]
         self.digest = hashlib.sha256(
-            "\n".join([*self._arguments, locked_requirements()]).encode()
+            "\n".join([*self._arguments, *self._left_out, self._requirements]).encode()
         ).hexdigest()
 
     def try_bundle(self, output_dir: str, *_arguments: object, **_options: object) -> bool:
@@ -139,20 +177,31 @@ class InstallLocked:
             command = [*_uv(), "pip", "install", "--quiet", "--target", str(target)]
             subprocess.run(  # noqa: S603  # our own lock
                 [*command, *self._arguments, "--require-hashes", "-r", "-"],
-                input=locked_requirements(),
+                input=self._requirements,
                 text=True,
                 check=True,
                 cwd=ROOT,
             )
             (target / ".lock").unlink(missing_ok=True)
+            leave_out(target, self._left_out)
             target.rename(built)
         return built
 
 
+def leave_out(folder: Path, patterns: Sequence[str]) -> None:
+    for pattern in patterns:
+        for each in folder.glob(pattern):
+            if each.is_dir():
+                shutil.rmtree(each)
+            else:
+                each.unlink()
+
+
 @cache
-def locked_requirements() -> str:
-    """The base dependencies with their hashes, as the lock has them."""
-    command = [*_uv(), "export", "--frozen", "--quiet", "--no-emit-project", "--no-default-groups"]
+def locked_requirements(group: str | None = None) -> str:
+    """The base dependencies with their hashes, as the lock has them; or those of one group."""
+    which = ["--no-default-groups"] if group is None else ["--only-group", group]
+    command = [*_uv(), "export", "--frozen", "--quiet", "--no-emit-project", *which]
     done = subprocess.run(  # noqa: S603  # our own lock
         [*command, "--no-header", "--no-annotate"],
         stdout=subprocess.PIPE,

@@ -55,7 +55,7 @@ class ControlPlaneStack(Stack):
         self._migration = self._migrate()
         for each in (
             *("user_api", "internal_api", "task_api"),
-            *("dispatcher", "reaper", "outbox_relay"),
+            *("dispatcher", "reaper", "outbox_relay", "staging_cleanup"),
         ):
             self._add(each)
         self._add_operator_role()
@@ -87,6 +87,7 @@ class ControlPlaneStack(Stack):
         own = self._layers.operators
         return [
             *self._layers.of_every_function,
+            *([self._layers.data] if Need.ARROW in spec.needs else []),
             *([own] if own is not None and Need.OPERATORS in spec.needs else []),
         ]
 

@@ -1,16 +1,21 @@
-"""The state database on RDS. An environment with a database elsewhere has no such stack."""
+"""The databases on RDS: one server for both, or one for each.
+
+An environment with a database elsewhere has no such stack.
+"""
 
 from __future__ import annotations
 
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_rds as rds
+from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra.environments import Database, Environment
+from infra.needs import DATA_NAME
 from infra.stacks.network import NetworkStack
 
-NAME = "trace_state"
+STATE_NAME = "trace_state"
 
 
 class DatabaseStack(Stack):
@@ -25,27 +30,42 @@ class DatabaseStack(Stack):
         **options: object,
     ) -> None:
         super().__init__(scope, name, **options)
-        engine = rds.DatabaseInstanceEngine.postgres(version=rds.PostgresEngineVersion.VER_18_3)
-        self.instance = rds.DatabaseInstance(
+        self._environment = environment
+        self._network = network
+        self._engine = rds.DatabaseInstanceEngine.postgres(
+            version=rds.PostgresEngineVersion.VER_18_3
+        )
+        self._parameters = rds.ParameterGroup(
             self,
-            "State",
-            engine=engine,
+            "Parameters",
+            engine=self._engine,
+            description="Only over TLS; statements that wait for a lock are logged",
+            parameters={"rds.force_ssl": "1", "log_lock_waits": "1"},
+        )
+        own = environment.data_database
+        # Whoever may reach the data database may reach a server that has both.
+        groups = [network.database, *([] if own else [network.data])]
+        self.state = self._instance("State", database, STATE_NAME, groups)
+        self.data = self._instance("Data", own, DATA_NAME, [network.data]) if own else self.state
+
+    def _instance(
+        self, title: str, database: Database, name: str, groups: list[ec2.SecurityGroup]
+    ) -> rds.DatabaseInstance:
+        environment = self._environment
+        return rds.DatabaseInstance(
+            self,
+            title,
+            engine=self._engine,
             instance_type=ec2.InstanceType(database.instance_type),
-            vpc=network.vpc,
+            vpc=self._network.vpc,
             vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
-            security_groups=[network.database],
+            security_groups=groups,
             publicly_accessible=False,
-            database_name=NAME,
+            database_name=name,
             credentials=rds.Credentials.from_generated_secret(
-                "trace", secret_name=f"{environment.prefix}/state"
+                "trace", secret_name=f"{environment.prefix}/{title.lower()}"
             ),
-            parameter_group=rds.ParameterGroup(
-                self,
-                "Parameters",
-                engine=engine,
-                description="Only over TLS; statements that wait for a lock are logged",
-                parameters={"rds.force_ssl": "1", "log_lock_waits": "1"},
-            ),
+            parameter_group=self._parameters,
             storage_type=rds.StorageType.GP3,
             allocated_storage=database.storage_gib,
             max_allocated_storage=database.storage_gib * 5,
@@ -60,6 +80,9 @@ class DatabaseStack(Stack):
                 RemovalPolicy.SNAPSHOT if environment.keep_data else RemovalPolicy.DESTROY
             ),
         )
-        if self.instance.secret is None:
-            raise TypeError("the credentials are generated, so there is a secret")
-        self.secret = self.instance.secret
+
+
+def secret_of(instance: rds.DatabaseInstance) -> secretsmanager.ISecret:
+    if instance.secret is None:
+        raise TypeError("the credentials are generated, so there is a secret")
+    return instance.secret

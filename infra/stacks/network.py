@@ -35,21 +35,23 @@ class NetworkStack(Stack):
         super().__init__(scope, name, **options)
         self._network = network
         self.vpc = self._make_vpc(environment)
-        self.control = self._group("Control", "Reaches the database and AWS services")
-        self.worker = self._group("Worker", "Reaches the internal and the task API")
-        self.runner = self._group("Runner", "Reaches the task API only")
+        self.control = self._group("Control", "Reaches the databases and AWS services")
+        self.worker = self._group("Worker", "Reaches both private APIs and the data database")
+        self.runner = self._group("Runner", "Reaches the task API and the data database")
         self.database = self._group("Database", "The state database")
+        self.data = self._group("Data", "The data database")
         services = self._group("Services", "Endpoints of AWS services")
         internal = self._group("Internal", "Endpoint of the internal API")
         task = self._group("Task", "Endpoint of the task API")
 
         self._let(self.control, self.database, POSTGRES)
-        self._let(self.control, services, HTTPS)
-        self._let(self.worker, services, HTTPS)
+        for group in (self.control, self.worker, self.runner):
+            self._let(group, self.data, POSTGRES)
+            self._let(group, services, HTTPS)
         self._let(self.worker, internal, HTTPS)
         self._let(self.worker, task, HTTPS)
         self._let(self.runner, task, HTTPS)
-        for group in (self.control, self.worker):
+        for group in (self.control, self.worker, self.runner):
             # Objects, which have no security group of their own. Where there is no way out of
             # the subnet, this reaches nothing else.
             group.add_egress_rule(ec2.Peer.any_ipv4(), HTTPS, "S3, and the way out if there is one")

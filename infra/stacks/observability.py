@@ -37,7 +37,7 @@ class ObservabilityStack(Stack):
         name: str,
         *,
         environment: Environment,
-        database_id: str | None,
+        database_ids: Mapping[str, str],
         **options: object,
     ) -> None:
         super().__init__(scope, name, **options)
@@ -69,8 +69,11 @@ class ObservabilityStack(Stack):
                 threshold=0,
                 minutes=1,
             )
-        if database_id is not None and isinstance(environment.database, Database):
-            self._add_database(database_id, environment.database)
+        servers = {"Database": environment.database, "DataDatabase": environment.data_database}
+        for title, database_id in database_ids.items():
+            server = servers[title]
+            if isinstance(server, Database):
+                self._add_database(title, database_id, server)
 
     def _make_topic(self) -> sns.Topic:
         topic = sns.Topic(
@@ -102,7 +105,7 @@ class ObservabilityStack(Stack):
             silence_alarms=alarm.silence_alarms,
         )
 
-    def _add_database(self, database_id: str, database: Database) -> None:
+    def _add_database(self, title: str, database_id: str, database: Database) -> None:
         dimensions = {"DBInstanceIdentifier": database_id}
         for metric, statistic, threshold, below in (
             ("FreeStorageSpace", Statistic.MINIMUM, _FREE_STORAGE, True),
@@ -110,7 +113,7 @@ class ObservabilityStack(Stack):
             ("DatabaseConnections", Statistic.MAXIMUM, 0.9 * database.connections, False),
         ):
             self._add(
-                f"Database-{metric}",
+                f"{title}-{metric}",
                 DATABASE,
                 self._metric("AWS/RDS", metric, dimensions, statistic),
                 threshold=threshold,

@@ -9,7 +9,11 @@ from tests.infra.templates import CLOUD, Templates
 
 REACHES = {
     ("Control", "Database", 5432),
+    ("Control", "Data", 5432),
+    ("Worker", "Data", 5432),
+    ("Runner", "Data", 5432),
     ("Control", "Services", 443),
+    ("Runner", "Services", 443),
     ("Worker", "Services", 443),
     ("Worker", "Internal", 443),
     ("Worker", "Task", 443),
@@ -18,23 +22,47 @@ REACHES = {
 
 
 @pytest.mark.parametrize("environment", CLOUD)
-def test_the_database_is_encrypted_private_and_protected(
+def test_the_databases_are_encrypted_private_and_protected(
     templates: Templates, environment: str
 ) -> None:
-    data = ENVIRONMENTS[environment].database
-    assert isinstance(data, Database)
-    (instance,) = templates.resources(environment, "AWS::RDS::DBInstance")
-    properties = instance.properties
-    assert properties["EngineVersion"].startswith("18")
-    assert properties["StorageEncrypted"] is True
-    assert properties["PubliclyAccessible"] is False
-    assert properties["MultiAZ"] is (environment != "dev")
-    assert properties["DeletionProtection"] is (environment != "dev")
-    assert properties["BackupRetentionPeriod"] == data.backup_days >= 1
-    assert "{{resolve:secretsmanager:" in str(properties["MasterUserPassword"])
+    data = ENVIRONMENTS[environment]
+    assert isinstance(data.database, Database)
+    wanted = {"trace_state": data.database}
+    if data.data_database is not None:
+        wanted["trace_data"] = data.data_database
+    found = {
+        each.properties["DBName"]: each
+        for each in templates.resources(environment, "AWS::RDS::DBInstance")
+    }
+    assert set(found) == set(wanted)
+    for name, instance in found.items():
+        properties = instance.properties
+        assert properties["EngineVersion"].startswith("18")
+        assert properties["StorageEncrypted"] is True
+        assert properties["PubliclyAccessible"] is False
+        assert properties["MultiAZ"] is (environment != "dev")
+        assert properties["DeletionProtection"] is (environment != "dev")
+        assert properties["BackupRetentionPeriod"] == wanted[name].backup_days >= 1
+        assert "{{resolve:secretsmanager:" in str(properties["MasterUserPassword"])
+        policy = "Delete" if environment == "dev" else "Snapshot"
+        assert instance.body["DeletionPolicy"] == policy
     (group,) = templates.resources(environment, "AWS::RDS::DBParameterGroup")
     assert group.properties["Parameters"]["rds.force_ssl"] == "1"
-    assert instance.body["DeletionPolicy"] == ("Delete" if environment == "dev" else "Snapshot")
+
+
+@pytest.mark.parametrize("environment", CLOUD)
+def test_whoever_reaches_the_data_database_reaches_the_state_only_where_they_share_a_server(
+    templates: Templates, environment: str
+) -> None:
+    groups = {
+        each.properties["DBName"]: str(each.properties["VPCSecurityGroups"])
+        for each in templates.resources(environment, "AWS::RDS::DBInstance")
+    }
+    shared = environment == "dev"
+    assert "FnGetAttDatabase" in groups["trace_state"]
+    assert ("FnGetAttData" in groups["trace_state"].replace("FnGetAttDatabase", "")) == shared
+    if not shared:
+        assert "FnGetAttDatabase" not in groups["trace_data"]
 
 
 def test_local_has_neither_database_nor_network(templates: Templates) -> None:
@@ -67,7 +95,7 @@ def test_each_group_reaches_what_it_must_and_nothing_else(
             for each in group.properties.get("SecurityGroupEgress", [])
             if each["CidrIp"] == "0.0.0.0/0"
         }
-        may = group.logical_id.startswith(("Control", "Worker"))
+        may = group.logical_id.startswith(("Control", "Worker", "Runner"))
         assert bool(open_to) == may, group.logical_id
 
 

@@ -10,6 +10,11 @@ from trace_core.settings import Profile, Settings, variable
 
 EXPECTED = {
     "state": {"TRACE_STATE_SECRET", "TRACE_STATE_CONNECTIONS"},
+    "data": {"TRACE_DATA_SECRET", "TRACE_DATA_DATABASE", "TRACE_DATA_CONNECTIONS"},
+    "arrow": set[str](),
+    "read_rows": {"TRACE_BUCKET"},
+    "write_rows": {"TRACE_BUCKET"},
+    "clean_staging": {"TRACE_BUCKET"},
     "wake_relay": {"TRACE_RELAY_FUNCTION"},
     "wake_dispatcher": {"TRACE_DISPATCHER_FUNCTION"},
     "sign_tokens": {"TRACE_SIGNING_KEY"},

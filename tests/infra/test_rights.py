@@ -20,34 +20,39 @@ INTERFACES = (
 )
 
 USES = {
-    "migrate": {"read the state secret", "read worker tokens"},
+    "migrate": {"read the state secret", "read the data secret", "read worker tokens"},
     "user_api": {
         *("read the state secret", "invoke outbox_relay", "invoke dispatcher"),
         *("list logs", "read logs"),
         *("find queues", "look at queues", "send to queues"),
         *("find dead letters", "look at dead letters", "take dead letters"),
         *("write user secrets", "list secrets", "make and read webhook secrets"),
+        *("read the data secret", "list rows", "read rows"),
     },
     "internal_api": {
         *("read the state secret", "invoke outbox_relay", "sign tokens", "read public keys"),
+        *("list rows", "read rows"),
     },
     "task_api": {
         *("read the state secret", "invoke outbox_relay", "sign tokens", "read public keys"),
-        *("assume the operator role", "write logs"),
+        *("assume the operator role", "write logs", "list rows", "read rows"),
     },
     "dispatcher": {
         *("read the state secret", "invoke outbox_relay", "sign tokens", "read public keys"),
+        "read the data secret",
     },
     "reaper": {"read the state secret", "invoke outbox_relay"},
     "outbox_relay": {
         *("read the state secret", "invoke operator_runner", "invoke dispatcher"),
         *("send to queues", "find queues"),
     },
-    "operator_runner": set[str](),
+    "staging_cleanup": {"read the state secret", "list rows", "delete what was staged"},
+    "operator_runner": {"read the data secret", "read rows", "write rows"},
     "worker": {
         *("receive from queues", "delete from queues", "look at queues"),
         *("send to queues", "find queues"),
         *("read worker tokens", "read user secrets", "write logs"),
+        *("read the data secret", "read rows", "write rows"),
     },
 }
 
@@ -67,6 +72,7 @@ def _meaning(environment: str, function: str) -> dict[str, set[tuple[str, str]]]
     state = "<StateSecretAttachment>"
     if environment == "local":
         state = arn("secretsmanager", "secret:trace-local/state-??????")
+    rows = "<Objects.Arn>/org/*/dataset/*"
     log = "".join(word.capitalize() for word in function.split("_")) + "Log"
     return {
         "write its log": {
@@ -77,6 +83,16 @@ def _meaning(environment: str, function: str) -> dict[str, set[tuple[str, str]]]
         },
         "have network interfaces": {(f"ec2:{action}", "*") for action in INTERFACES},
         "read the state secret": {("secretsmanager:GetSecretValue", state)},
+        "read the data secret": {
+            (
+                "secretsmanager:GetSecretValue",
+                "<DataSecretAttachment>" if data.data_database else state,
+            )
+        },
+        "list rows": {("s3:ListBucket", "<Objects.Arn>")},
+        "read rows": {("s3:GetObject", rows)},
+        "write rows": {("s3:PutObject", rows)},
+        "delete what was staged": {("s3:DeleteObject", f"{rows}/version/*/staging/*")},
         "assume the operator role": {
             (
                 "sts:AssumeRole",

@@ -31,7 +31,7 @@ def test_the_sweeping_functions_run_once_a_minute_and_no_others(
         assert target["RetryPolicy"]["MaximumRetryAttempts"] == 0
         scheduled.add(by_id[target["Arn"]["Fn::GetAtt"][0]])
     assert scheduled == {each.name for each in FUNCTIONS if each.every_minute}
-    assert scheduled == {"dispatcher", "reaper", "outbox_relay"}
+    assert scheduled == {"dispatcher", "reaper", "outbox_relay", "staging_cleanup"}
 
 
 def _apis(templates: Templates, environment: str) -> dict[str, Resource]:

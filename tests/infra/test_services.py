@@ -13,25 +13,32 @@ from trace_core.database.state import StateDatabase
 from trace_core.settings import Settings
 
 CALLS = {
-    "migrate": ("provisioning",),
+    "migrate": ("provisioning", "data"),
     "user_api": (
         *("authenticator", "user_tokens", "webhook_sources", "catalog", "waker"),
         *("deploys", "requests", "hooks", "secret_writer", "queue", "objects"),
         *("worker_tokens", "members", "audit", "quotas", "outbox_admin", "task_admin", "views"),
+        *("data", "data_reader", "pin_resolver"),
     ),
     "internal_api": (
         *("authenticator", "worker_tokens", "signer", "waker", "arrivals"),
         *("claims", "payloads", "leases", "events", "completions", "task_names"),
+        *("task_inputs", "objects"),
     ),
     "task_api": (
         *("authenticator", "tokens", "signer", "waker"),
         *("claims", "payloads", "leases", "events", "completions", "task_names"),
+        *("task_inputs", "objects"),
     ),
-    "dispatcher": ("dispatcher", "history", "catalog", "signer", "waker"),
+    "dispatcher": (
+        *("dispatcher", "history", "catalog", "signer", "waker"),
+        *("reconciliation", "data_writer"),
+    ),
     "reaper": ("reaper", "views", "waker"),
     "outbox_relay": ("relay", "queue", "task_runtime", "waker"),
-    "operator_runner": ("task_client", "catalog"),
-    "worker": ("secrets", "objects", "queue", "worker_pool"),
+    "staging_cleanup": ("staging_cleanup",),
+    "operator_runner": ("task_client", "catalog", "row_store", "data_writer"),
+    "worker": ("secrets", "objects", "queue", "worker_pool", "row_store", "data_writer"),
 }
 
 
@@ -55,7 +62,7 @@ def test_every_service_of_a_function_can_be_built_from_its_variables(
     }
     settings = Settings.from_env({**given, "TRACE_HOME": str(tmp_path)})
     state = StateDatabase("host=nowhere.invalid", size=1)
-    with closing(App(settings, state=state)) as app:
+    with closing(App(settings, state=state, data_dsn="host=nowhere.invalid")) as app:
         for service in CALLS[name]:
             assert getattr(app, service) is not None
 

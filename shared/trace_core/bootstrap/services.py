@@ -30,6 +30,7 @@ from trace_core.ports.waker import Function
 from trace_core.registry.lineage import Lineage
 from trace_core.registry.pins import PinResolver
 from trace_core.storage.model import Manifest, ManifestIdentity
+from trace_core.storage.stored_manifests import verify_manifest
 from trace_core.tasks.admin import TaskAdmin
 from trace_core.tasks.claim import Claims
 from trace_core.tasks.complete import Completions
@@ -93,10 +94,6 @@ class App(RegistryServices):
         )
 
     def _read_manifest(self, key: str, prefix: str, expected: ManifestIdentity) -> Manifest:
-        # With the first manifest, not with the process: Arrow takes its time to load, and a
-        # deployment without rows needs neither it nor an object store.
-        from trace_core.storage.objects import verify_manifest
-
         return verify_manifest(self.objects, key, prefix, expected)
 
     @property
