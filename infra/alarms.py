@@ -56,6 +56,8 @@ ALARMS = (
     Alarm(
         "DispatcherSwept", "dispatcher", "DispatcherSwept", "dispatcher", 0, 15, Statistic.MINIMUM
     ),
+    Alarm("DeployAge", "deploys", "DeployAge", "reaper", 21_600, 15),
+    Alarm("DeploysStuck", "deploys", "DeploysStuck", "reaper", 0, 10, Statistic.MINIMUM),
     Alarm(
         "HistoryMonthsAhead",
         "history_partitions",

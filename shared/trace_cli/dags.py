@@ -23,7 +23,8 @@ from trace_cli.output import (
 )
 from trace_cli.transport import connect
 from trace_client import ApiError, Client, each_page
-from trace_core.http.work_answers import DagPage, Deployed
+from trace_core.http.deploy_answers import Deployed
+from trace_core.http.work_answers import DagPage
 from trace_core.kernel.errors import Invalid, NotFound
 
 commands = typer.Typer(help="DAG files and deployed DAGs.", no_args_is_help=True)

@@ -10,6 +10,7 @@ from trace_core.dag.model import Runtime
 from trace_core.database.history import History
 from trace_core.deploy.backfills import Backfills
 from trace_core.deploy.builds import Builds
+from trace_core.deploy.deploy_views import DeployViews
 from trace_core.deploy.hooks import Hooks
 from trace_core.deploy.plans import Plans
 from trace_core.deploy.requests import Requests
@@ -121,6 +122,10 @@ class App(IdentityServices):
     @property
     def dag_views(self) -> DagViews:
         return self._part("dag_views", lambda: DagViews(self.state))
+
+    @property
+    def deploy_views(self) -> DeployViews:
+        return self._part("deploy_views", lambda: DeployViews(self.state, self.clock))
 
     @property
     def task_names(self) -> TaskNames:

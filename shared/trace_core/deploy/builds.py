@@ -69,6 +69,9 @@ def begin_build(tx: Transaction, ids: Ids, params: Mapping[str, Any]) -> None:
     versions = lock_for_switch(tx, named)
     tx.run(SQL["fix_inputs"], named)
     tx.run(SQL["open_build"], named)
+    if params["capacity_id"] is not None:
+        tx.run(SQL["limit_build"], named)
+        tx.run(SQL["recount"], {"capacity_ids": [params["capacity_id"]]})
     tx.run(SQL["copy_requests"], named | {"series": ids.series()})
     follow_standing(tx, named)
     tx.run(SQL["raise_epochs"], {"versions": versions})
