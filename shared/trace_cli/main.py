@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from trace_cli import (
+    backfills,
     dags,
     db,
+    deploys,
     events,
     members,
     orgs,
@@ -54,6 +56,8 @@ app.command()(worker)
 app.command()(audit)
 app.command()(tokens.token)
 app.add_typer(dags.commands, name="dag")
+app.add_typer(deploys.commands, name="deploy")
+app.add_typer(backfills.commands, name="backfill")
 app.add_typer(tasks.commands, name="task")
 app.add_typer(outbox.commands, name="outbox")
 app.add_typer(queues.commands, name="queue")

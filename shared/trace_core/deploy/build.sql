@@ -113,7 +113,7 @@ DELETE FROM capacities WHERE capacity_id = %(capacity_id)s
 -- name: unended_deploys
 -- Deploys that have something left to do.
 SELECT d.deploy_id, d.org_id, d.dag_id, d.status, d.kind, d.from_version, d.to_version, d.number,
-       g.name AS dag
+       d.error, g.name AS dag
   FROM deploys d
   JOIN dags g ON g.dag_id = d.dag_id
  WHERE d.ended_at IS NULL

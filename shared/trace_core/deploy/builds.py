@@ -193,6 +193,9 @@ class Builds:
             )
             return
         if found.waiting or found.running or found.unfilled or found.sources_behind:
+            if deploy.error is not None and not found.failed:
+                # Somebody has retried what failed.
+                self._set_status(deploy, "Building", "Building")
             return
         if found.failed:
             error = f"{found.failed} tasks of the build failed; retry them, or cancel the deploy"

@@ -145,13 +145,6 @@ class RollbackPreview(Wire):
     ended: dict[str, int] = Field(description="Job that ends: its open tasks, about.")
 
 
-class Delivery(Wire):
-    """What the version that is gone had already sent."""
-
-    delivery: str
-    deliveries: int
-
-
 class RolledBack(Wire):
     """What a rollback did."""
 
@@ -162,7 +155,9 @@ class RolledBack(Wire):
     restored: list[MovedOutput] = Field(description="Outputs whose former data is current again.")
     behind: dict[str, int] = Field(description="Job: events that it has to catch up with.")
     canceled: dict[str, int] = Field(description="Job that is gone: tasks that end with it.")
-    deliveries: list[Delivery] = Field(description="Always empty: nothing is delivered yet.")
+    deliveries: list[dict[str, Any]] = Field(
+        description="What the version that is gone had sent; empty, for nothing is delivered yet."
+    )
 
 
 class BackfillBegun(Wire):
