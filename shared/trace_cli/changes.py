@@ -116,7 +116,7 @@ def deployed_line(done: Deployed) -> str:
 
 
 def _hints(done: Deployed) -> None:
-    for job in done.webhooks if done.created and done.version == 1 else ():
+    for job in done.webhooks if done.created else ():
         say(
             f"{job} can be called once it has a secret: trace hook secret {done.dag} {job} --rotate"
         )

@@ -7,6 +7,7 @@ from tests.postgres.lite_app import Org
 from trace_core.bootstrap import App
 from trace_core.dag.model import Runtime
 from trace_core.kernel.ids import OrgId
+from trace_core.tasks.api import EventsRequest
 
 PIPE = """
 version: 1
@@ -78,9 +79,25 @@ def settle(app: App, org_id: OrgId) -> int:
     return done
 
 
+def feed(app: App, org_id: OrgId, first: int, count: int) -> None:
+    """The source announces so many cursors, in a slice that does not end."""
+    leases = app.state.read("SELECT task_id, attempt, lease_token FROM leases", {})
+    if not leases:
+        app.claims.claim(org_id, Runtime.WORKER, 1, "w")
+        leases = app.state.read("SELECT task_id, attempt, lease_token FROM leases", {})
+    (output,) = app.state.read(
+        "SELECT v.dataset_uuid, v.dataset_version FROM dataset_versions v"
+        " JOIN jobs j USING (job_id) WHERE j.name = 'numbers' AND j.standing = 'active'",
+        {},
+    )
+    events = [{**output._asdict(), "cursor": cursor} for cursor in range(first, first + count)]
+    request = EventsRequest.model_validate({**leases[0]._asdict(), "events": events})
+    app.events.accept(org_id, request)
+
+
 def fed(org: Org, count: int = 6) -> Org:
     """The DAG, deployed, with so many cursors through all of it and its source at work."""
     org.deploy(PIPE)
-    org.make_follow_tasks(org.claim_source(), 0, count)
+    feed(org.app, org.org_id, 0, count)
     settle(org.app, org.org_id)
     return org

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.manual_clock import ManualClock
-from tests.postgres.deploying import EDITED, PIPE, fed, settle, work
+from tests.postgres.deploying import EDITED, PIPE, fed, feed, settle, work
 from tests.postgres.lite_app import Org
 from tests.postgres.served import Person, Served
 from trace_core.deploy.builds import Builds
@@ -109,7 +109,7 @@ publish:""",
 
 def test_live_tasks_say_that_they_wait_for_the_build(org: Org) -> None:
     deploy(org)
-    org.make_follow_tasks(_source(org), 100, 1)
+    feed(org.app, org.org_id, 100, 1)
     assert waits(org, "first") == {"the build of deploy 2"}
     assert shown(org)["progress"]["held_tasks"] == 1
     org.ok("POST", "/v1/dags/pipe/deploys/pause")
@@ -183,7 +183,7 @@ def test_a_rollback_says_what_it_would_do_and_then_what_it_did(org: Org) -> None
     assert (status, "no earlier version" in answer["error"]["message"]) == (422, True)
     deploy(org)
     settle(org.app, org.org_id)
-    org.make_follow_tasks(_source(org), 6, 3)
+    feed(org.app, org.org_id, 6, 3)
     settle(org.app, org.org_id)
     preview = org.ok("GET", "/v1/dags/pipe/rollback")
     assert (preview["from_version"], preview["to_version"]) == (2, 1)
@@ -284,19 +284,3 @@ def test_the_limit_of_a_build_ends_with_it(org: Org) -> None:
     assert shown(org)["status"] == "Done"
     assert org.ok("GET", "/v1/quotas") == {"counters": []}
     assert org.app.state.read("SELECT FROM jobs WHERE capacity_ids <> '{}'", {}) == []
-
-
-def _source(org: Org) -> Any:
-    """The running slice of the source, as its claim."""
-    lease = org.app.state.read("SELECT task_id, attempt, lease_token FROM leases", {})[0]
-    output = org.app.state.read(
-        "SELECT v.dataset_uuid, v.dataset_version FROM dataset_versions v"
-        " JOIN jobs j USING (job_id) WHERE j.name = 'numbers'",
-        {},
-    )[0]
-    named = {name: str(value) for name, value in output._asdict().items()}
-    return {
-        "task": {"task_id": str(lease.task_id), "outputs": [named]},
-        "attempt": lease.attempt,
-        "lease_token": str(lease.lease_token),
-    }
