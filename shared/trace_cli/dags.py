@@ -21,7 +21,7 @@ from trace_cli.output import (
 )
 from trace_cli.transport import connect
 from trace_client import each_page
-from trace_core.http.work_answers import DagPage, DagVersion
+from trace_core.http.work_answers import DagPage, DagVersion, DagVersionPage
 from trace_core.kernel.errors import Invalid, NotFound
 
 commands = typer.Typer(help="DAG files and deployed DAGs.", no_args_is_help=True)
@@ -123,7 +123,11 @@ def versions(
         found = api.dag_versions(dag, limit=limit, cursor=cursor)
     if as_json:
         print_json(found)
-        return
+    else:
+        show_versions(found)
+
+
+def show_versions(found: DagVersionPage) -> None:
     table(
         ("Version", "State", "Jobs", "Deployed", "By", "Last made active"),
         [

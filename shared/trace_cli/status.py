@@ -21,7 +21,7 @@ def status(as_json: AsJson = False) -> None:
     else:
         columns = (
             "DAG", "Job", "Runtime", "Queued", "Running", "Retrying", "Failed",
-            "Completed 24 h", "Oldest waits",
+            "Done 24 h", "Oldest",
         )  # fmt: skip
         table(columns, [_row(each, found.now) for each in found.jobs])
         say(summary(found))
