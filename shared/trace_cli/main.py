@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from trace_cli import (
+    backfills,
     dags,
     datasets,
     db,
+    deploys,
     events,
     members,
     orgs,
@@ -60,6 +62,8 @@ app.command()(lineage)
 app.command()(tokens.token)
 app.add_typer(dags.commands, name="dag")
 app.add_typer(datasets.commands, name="dataset")
+app.add_typer(deploys.commands, name="deploy")
+app.add_typer(backfills.commands, name="backfill")
 app.add_typer(tasks.commands, name="task")
 app.add_typer(outbox.commands, name="outbox")
 app.add_typer(queues.commands, name="queue")

@@ -32,6 +32,12 @@ STYLES = {
     "Completed": "green",
     "Failed": "red",
     "Canceled": "yellow",
+    "Building": "blue",
+    "Checking": "blue",
+    "Draining": "blue",
+    "Paused": "yellow",
+    "ChecksFailed": "red",
+    "Done": "green",
 }
 
 

@@ -11,6 +11,7 @@ from trace_core.dag.model import Column, Runtime, UpdateStrategy
 from trace_core.database.history import History
 from trace_core.deploy.backfills import Backfills
 from trace_core.deploy.builds import Builds, Verdicts
+from trace_core.deploy.deploy_views import DeployViews
 from trace_core.deploy.hooks import Hooks
 from trace_core.deploy.plans import Plans
 from trace_core.deploy.requests import Requests
@@ -149,6 +150,10 @@ class App(RegistryServices):
     @property
     def dag_views(self) -> DagViews:
         return self._part("dag_views", lambda: DagViews(self.state))
+
+    @property
+    def deploy_views(self) -> DeployViews:
+        return self._part("deploy_views", lambda: DeployViews(self.state, self.clock))
 
     @property
     def task_names(self) -> TaskNames:

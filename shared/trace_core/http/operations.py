@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from trace_core.http import dataset_answers as data
 from trace_core.http import dataset_calls, identity_calls, user_calls
+from trace_core.http import deploy_answers as deploys
 from trace_core.http import identity_answers as people
 from trace_core.http import work_answers as work
 from trace_core.http.pages import PageQuery
@@ -44,22 +45,19 @@ def _listed(name: str, tag: str, page: type[BaseModel], query: type[BaseModel]) 
     return Operation(name, tag, {200: page}, query=query)
 
 
-_JOB = "/v1/dags/<dag>/jobs/<job>"
+_DAG = "/v1/dags/<dag>"
+_JOB = f"{_DAG}/jobs/<job>"
 _DATASET = "/v1/datasets/<dataset>"
-DAGS, DATASETS = "DAGs", "Datasets"
+DAGS, DEPLOYS, DATASETS = "DAGs", "Plans, deploys and backfills", "Datasets"
 TASKS, OPERATIONS_TAG, PEOPLE = "Tasks and events", "Operations", "Members and roles"
 SECRETS, HOOKS, DOCUMENT = "Secrets and tokens", "Webhooks", "This document"
-TAGS = (DAGS, DATASETS, TASKS, OPERATIONS_TAG, PEOPLE, SECRETS, HOOKS, DOCUMENT)
+TAGS = (DAGS, DEPLOYS, DATASETS, TASKS, OPERATIONS_TAG, PEOPLE, SECRETS, HOOKS, DOCUMENT)
 
 OPERATIONS: Mapping[str, Operation] = {
     "GET /v1/openapi.json": Operation("openapi", DOCUMENT),
     "GET /v1/me": Operation("me", PEOPLE, {200: people.Me}),
     "GET /v1/status": Operation("status", OPERATIONS_TAG, {200: work.Status}),
     "GET /v1/dags": _listed("dags", DAGS, work.DagPage, PageQuery),
-    "POST /v1/dags": Operation(
-        "deploy", DAGS, {201: work.Deployed, 200: work.Deployed},
-        body=user_calls.DeployRequest, conflicts=(DeployUnderWay, PlanStale),
-    ),
     "GET /v1/dags/<dag>": Operation("dag", DAGS, {200: work.DagDetail}),
     "GET /v1/dags/<dag>/versions": _listed(
         "dag_versions", DAGS, work.DagVersionPage, PageQuery
@@ -79,6 +77,47 @@ OPERATIONS: Mapping[str, Operation] = {
     f"POST {_JOB}/hook/secret": Operation("rotate_hook_secret", HOOKS, {201: people.HookSecret}),
     "POST /v1/hooks/<source_id>": Operation(
         "call_hook", HOOKS, {202: work.Received, 200: work.Received}, body=identity_calls.HookBody
+    ),
+    "POST /v1/plans": Operation(
+        "plan", DEPLOYS, {200: deploys.Planned}, body=user_calls.PlanRequest
+    ),
+    "POST /v1/dags": Operation(
+        "deploy", DEPLOYS, {201: deploys.Deployed, 200: deploys.Deployed},
+        body=user_calls.DeployRequest, conflicts=(DeployUnderWay, PlanStale),
+    ),
+    f"GET {_DAG}/deploys": _listed("deploys", DEPLOYS, deploys.DeployPage, PageQuery),
+    f"GET {_DAG}/deploys/<number>": Operation(
+        "deploy_detail", DEPLOYS, {200: deploys.DeployDetail}
+    ),
+    f"POST {_DAG}/deploys/pause": Operation(
+        "pause_deploy", DEPLOYS, {200: deploys.DeployState}, conflicts=(Conflict,)
+    ),
+    f"POST {_DAG}/deploys/resume": Operation(
+        "resume_deploy", DEPLOYS, {200: deploys.DeployState}, conflicts=(Conflict,)
+    ),
+    f"POST {_DAG}/deploys/cancel": Operation(
+        "cancel_deploy", DEPLOYS, {200: deploys.DeployState}, conflicts=(Conflict,)
+    ),
+    f"GET {_DAG}/rollback": Operation(
+        "rollback_preview", DEPLOYS, {200: deploys.RollbackPreview},
+        query=user_calls.RollbackQuery,
+    ),
+    f"POST {_DAG}/rollback": Operation(
+        "rollback", DEPLOYS, {200: deploys.RolledBack},
+        body=user_calls.RollbackRequest, conflicts=(DeployUnderWay,),
+    ),
+    f"POST {_JOB}/backfills": Operation(
+        "begin_backfill", DEPLOYS, {201: deploys.BackfillBegun}, body=user_calls.BackfillRequest
+    ),
+    f"GET {_DAG}/backfills": _listed("backfills", DEPLOYS, deploys.BackfillPage, PageQuery),
+    f"POST {_DAG}/backfills/<number>/pause": Operation(
+        "pause_backfill", DEPLOYS, {200: deploys.BackfillState}, conflicts=(Conflict,)
+    ),
+    f"POST {_DAG}/backfills/<number>/resume": Operation(
+        "resume_backfill", DEPLOYS, {200: deploys.BackfillState}, conflicts=(Conflict,)
+    ),
+    f"POST {_DAG}/backfills/<number>/cancel": Operation(
+        "cancel_backfill", DEPLOYS, {200: deploys.BackfillState}, conflicts=(Conflict,)
     ),
     "GET /v1/tasks": _listed("tasks", TASKS, work.TaskPage, user_calls.TasksQuery),
     "GET /v1/tasks/<task_id>": Operation("task", TASKS, {200: work.TaskDetail}),

@@ -55,7 +55,8 @@ def _user(method: str, path: str, role: PlatformRole, summary: str) -> Route:
     return Route(Surface.USER, method, path, Kind.USER, role, summary)
 
 
-_JOB = "/v1/dags/<dag>/jobs/<job>"
+_DAG = "/v1/dags/<dag>"
+_JOB = f"{_DAG}/jobs/<job>"
 _DATASET = "/v1/datasets/<dataset>"
 
 ROUTES = (
@@ -83,7 +84,6 @@ ROUTES = (
     _user("GET", "/v1/me", READER, "Who you are, in which org, with which roles."),
     _user("GET", "/v1/status", READER, "Backlog and progress of every job."),
     _user("GET", "/v1/dags", READER, "The deployed DAGs."),
-    _user("POST", "/v1/dags", WRITER, "Deploy a DAG file."),
     _user("GET", "/v1/dags/<dag>", READER, "One DAG with its jobs."),
     _user("GET", "/v1/dags/<dag>/versions", READER, "The versions of a DAG, newest first."),
     _user("GET", "/v1/dags/<dag>/versions/<number>", READER, "One version with its file."),
@@ -93,6 +93,20 @@ ROUTES = (
     _user("POST", f"{_JOB}/trigger", WRITER, "Ask a manual source for something."),
     _user("GET", f"{_JOB}/hook", READER, "Address and secrets of a webhook source; no values."),
     _user("POST", f"{_JOB}/hook/secret", WRITER, "Make a new secret of a webhook, shown once."),
+    _user("POST", "/v1/plans", WRITER, "What a DAG file would change; nothing is changed."),
+    _user("POST", "/v1/dags", WRITER, "Deploy a DAG file."),
+    _user("GET", f"{_DAG}/deploys", READER, "Deploys and rollbacks of a DAG, newest first."),
+    _user("GET", f"{_DAG}/deploys/<number>", READER, "One deploy, with its progress."),
+    _user("POST", f"{_DAG}/deploys/pause", WRITER, "Let the build that is under way rest."),
+    _user("POST", f"{_DAG}/deploys/resume", WRITER, "Let a paused or failed build go on."),
+    _user("POST", f"{_DAG}/deploys/cancel", WRITER, "Give up the deploy that is under way."),
+    _user("GET", f"{_DAG}/rollback", READER, "What a rollback would do; nothing is changed."),
+    _user("POST", f"{_DAG}/rollback", WRITER, "Return to a version that was active before."),
+    _user("POST", f"{_JOB}/backfills", WRITER, "Compute a range of one job again."),
+    _user("GET", f"{_DAG}/backfills", READER, "Backfills of a DAG, newest first."),
+    _user("POST", f"{_DAG}/backfills/<number>/pause", WRITER, "Let a backfill rest."),
+    _user("POST", f"{_DAG}/backfills/<number>/resume", WRITER, "Let a paused backfill go on."),
+    _user("POST", f"{_DAG}/backfills/<number>/cancel", WRITER, "Give up a backfill."),
     _user("GET", "/v1/tasks", READER, "Tasks, newest first."),
     _user("GET", "/v1/tasks/<task_id>", READER, "One task with attempts, inputs and events."),
     _user("GET", "/v1/tasks/<task_id>/attempts", READER, "The attempts that have ended."),
