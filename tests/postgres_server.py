@@ -95,7 +95,9 @@ class PostgresServer:
     def drop(self, dsn: str) -> None:
         """Drop a database, whoever is still connected to it."""
         name = psycopg.conninfo.conninfo_to_dict(dsn)["dbname"]
-        self._execute("DROP DATABASE IF EXISTS {name} WITH (FORCE)", name=str(name))
+        # A data database that an app made beside it has its name.
+        for each in (str(name), f"{name}_data"):
+            self._execute("DROP DATABASE IF EXISTS {name} WITH (FORCE)", name=each)
 
     @contextmanager
     def outage(self, dsn: str) -> Iterator[None]:

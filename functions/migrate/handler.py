@@ -1,4 +1,4 @@
-"""Brings the state database to this release, before the functions that need it are updated.
+"""Brings both databases to this release, before the functions that need it are updated.
 
 CloudFormation calls it as a custom resource and waits for its answer.
 """
@@ -19,11 +19,11 @@ telemetry = Telemetry("migrate")
 @answered
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     if event["RequestType"] == "Delete":
-        # The database outlives the stack that uses it.
+        # The databases outlive the stack that uses them.
         return {"applied": []}
     wanted = Provision.model_validate(event["ResourceProperties"]["Provision"])
     app = bootstrap.app()
-    applied = [f"{each.number:04}_{each.name}" for each in app.migrate()]
+    applied = app.migrate()
     app.provisioning.provision(wanted)
     telemetry.info("migrated", applied=applied, orgs=[org.name for org in wanted.orgs])
     return {"applied": applied}

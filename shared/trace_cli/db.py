@@ -1,4 +1,4 @@
-"""`trace db`: the state database's schema."""
+"""`trace db`: the schemas of both databases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trace_core import bootstrap
 from trace_core.bootstrap import App
 from trace_core.settings import Settings
 
-commands = typer.Typer(help="The state database.", no_args_is_help=True)
+commands = typer.Typer(help="The state and the data database.", no_args_is_help=True)
 
 
 def _settings() -> Settings:
@@ -20,10 +20,10 @@ def _settings() -> Settings:
 
 @commands.command()
 def migrate(as_json: AsJson = False) -> None:
-    """Apply the migrations that are missing, all or nothing."""
+    """Apply the migrations that are missing, of each database all or nothing."""
     settings = _settings()
     with bootstrap.running(App(settings)) as app:
-        applied = [f"{each.number:04}_{each.name}" for each in app.migrate()]
+        applied = app.migrate()
         first = settings.first_admin
         if first is not None:
             app.orgs.first_admin(app.own_org, app.subject(first))
@@ -42,16 +42,20 @@ def status(as_json: AsJson = False) -> None:
         found = app.migrations()
     rows = [
         {
+            "database": database,
             "number": each.number,
             "name": each.name,
             "applied_at": each.applied_at.isoformat() if each.applied_at else None,
         }
-        for each in found
+        for database, each in found
     ]
     if as_json:
         print_json({"migrations": rows})
     else:
         table(
-            ("Number", "Name", "Applied"),
-            [(each.number, each.name, ago(each.applied_at) or "no") for each in found],
+            ("Database", "Number", "Name", "Applied"),
+            [
+                (database, each.number, each.name, ago(each.applied_at) or "no")
+                for database, each in found
+            ],
         )

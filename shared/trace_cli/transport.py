@@ -79,8 +79,11 @@ def local_app() -> Iterator[App]:
         stack.enter_context(telemetry.redirected(log))
         if settings.state_dsn is None:
             app.migrate()
-        elif any(each.applied_at is None for each in app.migrations()):
-            raise Unavailable("The state database lacks migrations: run `trace db migrate`.")
+        elif lacking := {which for which, each in app.migrations() if each.applied_at is None}:
+            raise Unavailable(
+                f"The {' and the '.join(sorted(lacking))} database lacks migrations: "
+                "run `trace db migrate`."
+            )
         yield app
 
 

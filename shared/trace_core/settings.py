@@ -42,6 +42,11 @@ class Settings(BaseModel):
         None,
         description="Address of the state database; without it lite runs a Postgres of its own.",
     )
+    data_dsn: SecretStr | None = Field(
+        None,
+        description="Address of the data database; without it lite has it beside the state "
+        "database: `trace_data` of its own Postgres, or the name of yours with `_data`.",
+    )
     org: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")] = Field(
         "local",
         description="Name of the org that commands speak for and the local worker belongs to.",
@@ -114,6 +119,9 @@ class Settings(BaseModel):
     state_connections: Annotated[int, Field(ge=1, le=200)] = Field(
         16, description="Connections to the state database that one process keeps at most."
     )
+    data_connections: Annotated[int, Field(ge=1, le=200)] = Field(
+        8, description="Connections to the data database that one process keeps for each role."
+    )
     worker_children: Annotated[int, Field(ge=1, le=64)] = Field(
         2, description="Operator processes of a worker that runs as a function."
     )
@@ -122,6 +130,16 @@ class Settings(BaseModel):
         None,
         description="Profile aws: the secret with the address of the state database, as RDS "
         "writes it: `host`, `port`, `dbname`, `username`, `password`.",
+    )
+    data_secret: Name | None = Field(
+        None,
+        description="Profile aws: the secret with the address of the data database, of the same "
+        "form.",
+    )
+    data_database: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")] | None = Field(
+        None,
+        description="Profile aws: the name of the data database, where it shares server and "
+        "secret with the state database; `trace db migrate` makes it.",
     )
     bucket: Name | None = Field(None, description="Profile aws: the bucket of all objects.")
     signing_key: Name | None = Field(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commit_world import FORK, CommitWorld
 from tests.factories import World
 from tests.manual_clock import ManualClock
 from tests.postgres.data_world import DataWorld
@@ -33,6 +34,22 @@ def chain(world: World) -> World:
     """a -> b -> c, deployed; nothing claimed yet."""
     world.deploy()
     return world
+
+
+@pytest.fixture
+def commit_world(
+    state_database: StateDatabase, manual_clock: ManualClock, ids: Ids, tmp_path: Path
+) -> CommitWorld:
+    return CommitWorld(state_database, manual_clock, ids, tmp_path / "objects")
+
+
+@pytest.fixture
+def fork(commit_world: CommitWorld) -> CommitWorld:
+    """a and side -> b -> c, deployed, with manifests."""
+    commit_world.deploy(FORK)
+    for job, index in (("a", 0), ("side", 0), ("b", 0), ("b", 1), ("c", 0)):
+        commit_world.keep(job, "s3", index=index)
+    return commit_world
 
 
 @pytest.fixture

@@ -64,9 +64,10 @@ class Shell:
         return json.loads(self.says(*arguments, "--json"))
 
 
-def prepare(monkeypatch: pytest.MonkeyPatch, dsn: str, folder: Path) -> None:
+def prepare(monkeypatch: pytest.MonkeyPatch, dsn: str, data_dsn: str, folder: Path) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("TRACE_STATE_DSN", dsn)
+    monkeypatch.setenv("TRACE_DATA_DSN", data_dsn)
     monkeypatch.setenv("TRACE_HOME", str(folder / "home"))
     monkeypatch.setenv("TRACE_OPERATOR_MODULES", OPERATORS)
     monkeypatch.setenv(profiles.VARIABLE, str(folder / "profiles.toml"))
@@ -93,11 +94,12 @@ def served_here(folder: Path) -> Iterator[Served]:
 @pytest.fixture
 def local_shell(
     state_dsn: str,
+    data_dsn: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Shell:
-    prepare(monkeypatch, state_dsn, tmp_path)
+    prepare(monkeypatch, state_dsn, data_dsn, tmp_path)
     return Shell(monkeypatch, capsys)
 
 
@@ -105,12 +107,13 @@ def local_shell(
 def shell(
     request: pytest.FixtureRequest,
     state_dsn: str,
+    data_dsn: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Shell]:
     """Every test of commands runs both ways: commands do not know where they go."""
-    prepare(monkeypatch, state_dsn, tmp_path)
+    prepare(monkeypatch, state_dsn, data_dsn, tmp_path)
     if request.param == "in this process":
         yield Shell(monkeypatch, capsys)
         return

@@ -57,7 +57,11 @@ def test_an_empty_database_gets_schema_org_administrator_and_worker_token(
     app: App, answers: list[str]
 ) -> None:
     applied = handler(event(), None)["applied"]
-    assert applied == [f"{each.number:04}_{each.name}" for each in migrations()]
+    assert applied == [
+        *(f"{each.number:04}_{each.name}" for each in migrations()),
+        *(f"data/{each.number:04}_{each.name}" for each in migrations("data")),
+    ]
+    assert app.data_writer.read("SELECT epoch FROM trace.epoch", {})[0].epoch == 1
     assert app.worker_tokens.org_of(TOKEN) == ORG_ID
     rows = app.state.read(
         "SELECT platform_role FROM memberships WHERE org_id = %(o)s", {"o": ORG_ID}

@@ -7,15 +7,17 @@ from typing import Any
 import boto3
 
 from trace_core.adapters.aws.calls import CONFIG
+from trace_core.adapters.aws.database_secret import read_dsn
 from trace_core.adapters.aws.kms import KmsSigner
 from trace_core.adapters.aws.lambda_functions import LambdaRuntime, LambdaWaker
 from trace_core.adapters.aws.s3 import S3ObjectStore
 from trace_core.adapters.aws.secrets_manager import SecretsManagerStore
 from trace_core.adapters.aws.sqs import SqsQueue
-from trace_core.adapters.aws.state_secret import read_state_dsn
 from trace_core.adapters.aws.sts import StsCredentialIssuer
 from trace_core.adapters.no_arrivals import NoArrivals
 from trace_core.bootstrap.profiles import HasState
+from trace_core.database.data import DataDatabase, DataRole
+from trace_core.database.databases import ensure_database, named
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.errors import Invalid
 from trace_core.ports.arrivals import Arrivals
@@ -41,8 +43,11 @@ class AwsAdapters:
         given = self._parts.settings.state_dsn
         if given is not None:
             return given.get_secret_value()
+        return self._read_dsn("state_secret")
+
+    def _read_dsn(self, field: str) -> str:
         client = self._session.client("secretsmanager", config=CONFIG)
-        return read_state_dsn(client, self._required("state_secret"))
+        return read_dsn(client, self._required(field))
 
     def state(self) -> StateDatabase:
         parts = self._parts
@@ -51,6 +56,27 @@ class AwsAdapters:
             size=parts.settings.state_connections,
             # The password may have been rotated since this process read it.
             refresh=self.state_dsn,
+        )
+
+    def data_dsn(self) -> str:
+        settings = self._parts.settings
+        if settings.data_dsn is not None:
+            return settings.data_dsn.get_secret_value()
+        dsn = self._read_dsn("data_secret")
+        return named(dsn, settings.data_database) if settings.data_database else dsn
+
+    def make_data_database(self) -> None:
+        settings = self._parts.settings
+        if settings.data_dsn is None and settings.data_database:
+            ensure_database(self._read_dsn("data_secret"), settings.data_database)
+
+    def data(self, role: DataRole | None) -> DataDatabase:
+        parts = self._parts
+        return DataDatabase(
+            parts.data_dsn,
+            role=role,
+            size=parts.settings.data_connections,
+            refresh=self.data_dsn,
         )
 
     def queue(self) -> Queue:

@@ -24,6 +24,7 @@ from trace_core.adapters.oidc_keys import OidcKeySource
 from trace_core.bootstrap.profiles import Adapters, LiteAdapters
 from trace_core.dag.catalog import Catalog
 from trace_core.database import migrate as schema
+from trace_core.database.data import DataDatabase, DataRole
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.backoff import Jitter
 from trace_core.kernel.errors import Invalid, Unavailable
@@ -104,6 +105,27 @@ class Parts:
     @property
     def state(self) -> StateDatabase:
         return self._part("state", self._adapters.state)
+
+    @property
+    def data_dsn(self) -> str:
+        return self._part("data_dsn", self._build_data_dsn)
+
+    def _build_data_dsn(self) -> str:
+        return self.data.dsn if "data" in self._given else self._adapters.data_dsn()
+
+    @property
+    def data(self) -> DataDatabase:
+        """As whoever may take the role of the owner: for deploys, purges and migrations."""
+        return self._part("data", lambda: self._adapters.data(None))
+
+    @property
+    def data_writer(self) -> DataDatabase:
+        """For whoever runs operators, and for the sweep of what they wrote."""
+        return self._part("data_writer", lambda: self._adapters.data(DataRole.WRITER))
+
+    @property
+    def data_reader(self) -> DataDatabase:
+        return self._part("data_reader", lambda: self._adapters.data(DataRole.READER))
 
     @property
     def queue(self) -> Queue:
@@ -200,13 +222,26 @@ class Parts:
             scratch_root=self.home.scratch,
         )
 
-    def migrate(self) -> list[schema.Migration]:
-        with _reaching_state():
-            return schema.migrate(self.state_dsn, self.clock.now())
+    def migrate(self) -> list[str]:
+        """Bring both databases to this release; answers the names of what was applied."""
+        now = self.clock.now()
+        with _reaching("state"):
+            applied = schema.migrate(self.state_dsn, now)
+        with _reaching("data"):
+            self._adapters.make_data_database()
+            of_data = schema.migrate(self.data_dsn, now, "data")
+        return [
+            *(f"{each.number:04}_{each.name}" for each in applied),
+            *(f"data/{each.number:04}_{each.name}" for each in of_data),
+        ]
 
-    def migrations(self) -> list[schema.MigrationStatus]:
-        with _reaching_state():
-            return schema.status(self.state_dsn)
+    def migrations(self) -> list[tuple[schema.Which, schema.MigrationStatus]]:
+        with _reaching("state"):
+            of_state = schema.status(self.state_dsn)
+        with _reaching("data"):
+            self._adapters.make_data_database()
+            of_data = schema.status(self.data_dsn, "data")
+        return [*(("state", each) for each in of_state), *(("data", each) for each in of_data)]
 
     def end_waits(self) -> None:
         """Let requests that wait for arrivals end now, before whoever serves them stops."""
@@ -220,7 +255,7 @@ class Parts:
             self.end_waits()
             for name in (
                 *("task_runtime", "lambda_pool", "worker_pool", "task_client"),
-                *("queue", "state"),
+                *("queue", "data", "data_writer", "data_reader", "state"),
             ):
                 if name in self.parts and name not in self._given:
                     self.parts[name].close()
@@ -229,8 +264,8 @@ class Parts:
 
 
 @contextmanager
-def _reaching_state() -> Iterator[None]:
+def _reaching(database: schema.Which) -> Iterator[None]:
     try:
         yield
     except psycopg.OperationalError as error:
-        raise Unavailable("The state database does not answer.") from error
+        raise Unavailable(f"The {database} database does not answer.") from error

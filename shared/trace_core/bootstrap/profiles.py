@@ -12,6 +12,8 @@ from trace_core.adapters.lite.home import Home, SharedPostgres
 from trace_core.adapters.lite.key_file import KeyFileSigner
 from trace_core.adapters.lite.notify import NotifyWaker
 from trace_core.adapters.lite.pgqueue import PgQueue
+from trace_core.database.data import DataDatabase, DataRole
+from trace_core.database.databases import ensure_database, name_of, named
 from trace_core.database.state import StateDatabase
 from trace_core.kernel.ids import Ids
 from trace_core.ports.arrivals import Arrivals
@@ -41,6 +43,8 @@ class HasState(Protocol):
     def state(self) -> StateDatabase: ...
     @property
     def state_dsn(self) -> str: ...
+    @property
+    def data_dsn(self) -> str: ...
     def local_runtime(self) -> TaskRuntime: ...
 
 
@@ -49,6 +53,9 @@ class Adapters(Protocol):
 
     def state_dsn(self) -> str: ...
     def state(self) -> StateDatabase: ...
+    def data_dsn(self) -> str: ...
+    def make_data_database(self) -> None: ...
+    def data(self, role: DataRole | None) -> DataDatabase: ...
     def queue(self) -> Queue: ...
     def arrivals(self) -> Arrivals: ...
     def waker(self) -> Waker: ...
@@ -78,6 +85,23 @@ class LiteAdapters:
     def state(self) -> StateDatabase:
         parts = self._parts
         return StateDatabase(parts.state_dsn, size=parts.settings.state_connections)
+
+    def data_dsn(self) -> str:
+        given = self._parts.settings.data_dsn
+        if given is not None:
+            return given.get_secret_value()
+        beside = self._parts.state_dsn
+        if self._postgres is not None:
+            return self._postgres.acquire_data()
+        return named(beside, f"{name_of(beside)}_data")
+
+    def make_data_database(self) -> None:
+        if self._parts.settings.data_dsn is None:
+            ensure_database(self._parts.state_dsn, name_of(self._parts.data_dsn))
+
+    def data(self, role: DataRole | None) -> DataDatabase:
+        parts = self._parts
+        return DataDatabase(parts.data_dsn, role=role, size=parts.settings.data_connections)
 
     def queue(self) -> Queue:
         return PgQueue(self._parts.state, self._parts.clock, self._parts.ids)

@@ -26,6 +26,7 @@ from trace_core.outbox.queues import QueueAdmin
 from trace_core.outbox.relay import Relay, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.waker import Function
+from trace_core.storage.model import Manifest, ManifestIdentity
 from trace_core.tasks.admin import TaskAdmin
 from trace_core.tasks.claim import Claims
 from trace_core.tasks.complete import Completions
@@ -69,14 +70,26 @@ class App(IdentityServices):
         return self._part("events", self._build_events)
 
     def _build_events(self) -> EventAcceptance:
-        return EventAcceptance(self.state, self.clock, self.ids, self.waker)
+        return EventAcceptance(
+            self.state, self.clock, self.ids, self.waker, read_manifest=self._read_manifest
+        )
+
+    def _read_manifest(self, key: str, prefix: str, expected: ManifestIdentity) -> Manifest:
+        # With the first manifest, not with the process: Arrow takes its time to load, and a
+        # deployment without rows needs neither it nor an object store.
+        from trace_core.storage.objects import verify_manifest
+
+        return verify_manifest(self.objects, key, prefix, expected)
 
     @property
     def completions(self) -> Completions:
         return self._part("completions", self._build_completions)
 
     def _build_completions(self) -> Completions:
-        return Completions(self.state, self.clock, self.ids, self.waker, self.jitter, self.timings)
+        return Completions(
+            self.state, self.clock, self.ids, self.waker, self.jitter, self.timings,
+            read_manifest=self._read_manifest,
+        )  # fmt: skip
 
     @property
     def reaper(self) -> Reaper:
@@ -222,7 +235,7 @@ class App(IdentityServices):
         )  # fmt: skip
 
     def _issue(self, request: TokenRequest) -> str:
-        """The grant of one attempt; inputs are read as of their version until pins exist."""
+        """The grant of one attempt: its inputs at their pins, and its own prefixes."""
         return self.tokens.issue(
             TaskGrant(
                 request.org_id,
@@ -230,8 +243,11 @@ class App(IdentityServices):
                 request.attempt,
                 LeaseToken(request.lease_token),
                 request.job_id,
-                tuple(InputPin(DatasetVersion(each), 0) for each in request.input_versions),
-                (),
+                tuple(
+                    InputPin(DatasetVersion(pin.dataset_version), pin.number)
+                    for pin in request.pins
+                ),
+                request.read_prefixes,
                 request.write_prefixes,
                 (self.clock.now() + request.lifetime).replace(microsecond=0),
             )

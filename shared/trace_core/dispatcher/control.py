@@ -226,7 +226,7 @@ def _event(claim: Claimed) -> Event:
 
 
 def _events(info: JobInfo, emits: Sequence[Emit]) -> list[EventIn]:
-    outputs = {index: (dataset, version) for index, dataset, version in info.outputs}
+    outputs = {out.output_index: (out.dataset_uuid, out.dataset_version) for out in info.outputs}
     events = []
     for emit in emits:
         if emit.output_index not in outputs:

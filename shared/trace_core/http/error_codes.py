@@ -9,9 +9,13 @@ from trace_core.identity.members import AlreadyMember, LastAdmin, RoleInUse
 from trace_core.identity.worker_token import TooManyWorkerTokens
 from trace_core.kernel import errors
 from trace_core.kernel.errors import TraceError
+from trace_core.registry.commits import CommitDiffers
+from trace_core.registry.model import ColumnsDiffer, OutputsOverlap
+from trace_core.storage.errors import ManifestInvalid, PartialOverlap
 from trace_core.tasks.admin import NotCancelable, NotRetryable
-from trace_core.tasks.events import ForeignOutput
-from trace_core.tasks.results import ForeignLocation, StateMoved
+from trace_core.tasks.announcements import ForeignOutput, UncommittedScope
+from trace_core.tasks.outputs import ForeignLocation
+from trace_core.tasks.results import StateMoved
 
 ERRORS: tuple[type[TraceError], ...] = (
     errors.Rejected,
@@ -20,24 +24,31 @@ ERRORS: tuple[type[TraceError], ...] = (
     errors.NotFound,
     errors.Conflict,
     AlreadyMember,
+    CommitDiffers,
     errors.DeployUnderWay,
     errors.PlanStale,
     LastAdmin,
     NotCancelable,
     NotRetryable,
     errors.OutcomeDiffers,
+    PartialOverlap,
     RoleInUse,
     errors.StaleAttempt,
     StateMoved,
+    errors.Superseded,
     errors.TaskCanceled,
     TooManyWorkerTokens,
     errors.TooLarge,
     NotJson,
     errors.Invalid,
+    ColumnsDiffer,
     DagInvalid,
     FilterInvalid,
     ForeignLocation,
     ForeignOutput,
+    ManifestInvalid,
+    OutputsOverlap,
+    UncommittedScope,
     errors.RateLimited,
     errors.Unavailable,
 )
@@ -46,11 +57,18 @@ OF_TASKS = frozenset(
     {
         errors.OutcomeDiffers,
         errors.StaleAttempt,
+        errors.Superseded,
         errors.TaskCanceled,
+        ColumnsDiffer,
+        CommitDiffers,
         FilterInvalid,
         ForeignLocation,
         ForeignOutput,
+        ManifestInvalid,
+        OutputsOverlap,
+        PartialOverlap,
         StateMoved,
+        UncommittedScope,
     }
 )
 """Those that workers and tasks are answered, and users never."""

@@ -128,11 +128,22 @@ def heartbeat(app: TaskServices, org_id: OrgId, request: HeartbeatRequest) -> di
 
 def accept(app: TaskServices, org_id: OrgId, request: EventsRequest) -> dict[str, Any]:
     done = app.events.accept(org_id, request)
-    return {
+    answer: dict[str, Any] = {
         "accepted": done.accepted,
         "duplicates": done.duplicates,
         "tasks_made": done.tasks_made,
     }
+    if request.outputs:
+        answer["commits"] = [
+            {
+                "output_index": each.output_index,
+                "dataset_version": each.dataset_version,
+                "commit_number": each.commit_number,
+                **each.scope.fields(),
+            }
+            for each in done.commits
+        ]
+    return answer
 
 
 def complete(

@@ -1,1 +1,1 @@
-"""Datasets, versions and current pointers: the room of versioned data, which comes next."""
+"""What datasets hold: their commits, what each was made from, and what can be read."""

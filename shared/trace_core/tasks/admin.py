@@ -12,7 +12,7 @@ from trace_core.kernel.errors import Conflict, NotFound
 from trace_core.kernel.ids import Ids, OrgId, TaskId
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
-from trace_core.tasks.events import RUNTIMES
+from trace_core.tasks.announcements import RUNTIMES
 from trace_core.tasks.model import TaskStatus
 from trace_core.tasks.statements import SQL
 

@@ -15,6 +15,7 @@ from trace_core.tasks.model import Fence
 BIGINT = 2**63 - 1
 Bigint = Annotated[int, Field(ge=0, le=BIGINT, strict=True)]
 Attempt = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
+LeaseSequence = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
 WorkerId = Annotated[
     str, Field(min_length=1, max_length=limits.WORKER_ID_MAX, pattern=r"^[\x21-\x7e]+$")
 ]
@@ -73,14 +74,37 @@ class EventIn(Scoped):
     revision: Bigint = 0
 
 
+class WrittenBy(Wire):
+    """The lease under which the data database committed."""
+
+    attempt: Attempt
+    lease_sequence: LeaseSequence
+
+
 class OutputIn(Scoped):
-    """One output that the attempt has written."""
+    """One output that the attempt has written: its rows, once they are committed.
+
+    `location` is the key of a manifest under the attempt's own prefix, or the table of a dataset
+    in the data database. A commit there has its number already, and may be one that an earlier
+    attempt of this task made.
+    """
 
     output_index: Annotated[int, Field(ge=0, le=1000, strict=True)]
     dataset_uuid: UUID
     dataset_version: UUID
     location: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[\x21-\x7e]+$")]
     row_count: Bigint | None = None
+    commit_number: Annotated[int, Field(ge=1, le=BIGINT, strict=True)] | None = None
+    replaces: Bigint | None = None
+    """The newest commit that its scope held before; 0 for none."""
+    written_by: WrittenBy | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> OutputIn:
+        given = [self.commit_number, self.replaces, self.written_by]
+        if any(each is not None for each in given) and None in given:
+            raise ValueError("commit_number, replaces and written_by belong together")
+        return self
 
 
 class Fenced(Wire):
@@ -120,13 +144,22 @@ class HeartbeatRequest(Fenced):
 
 
 class EventsRequest(Fenced):
-    events: Annotated[Events, Field(min_length=1)]
+    """What a running task announces; outputs are committed with it, and announce themselves."""
+
+    events: Events = Field(default_factory=list)
+    outputs: Outputs = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _says_something(self) -> EventsRequest:
+        if not self.events and not self.outputs:
+            raise ValueError("give events, outputs or both")
+        return self
 
 
 class LogRequest(Fenced):
     """What an attempt printed, as its runner kept it: bounded and without secrets."""
 
-    lease_sequence: Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
+    lease_sequence: LeaseSequence
     data: Annotated[Base64Bytes, Field(max_length=limits.ATTEMPT_LOG_MAX)]
 
 
@@ -139,9 +172,13 @@ class StateEntry(Wire):
 
 
 class Completion(Fenced):
-    """The end of an attempt (Completed, Failed, Canceled) or of a source's slice (Yielded)."""
+    """The end of an attempt (Completed, Failed, Canceled) or of a source's slice (Yielded).
 
-    status: Literal["Completed", "Failed", "Canceled", "Yielded"]
+    Superseded: a commit was refused because newer inputs are in the output already. The task goes
+    on at once with fresh inputs, and the attempt counts as no failure.
+    """
+
+    status: Literal["Completed", "Failed", "Canceled", "Yielded", "Superseded"]
     # Factories, since pydantic copies a default list deeply for every completion.
     events: Events = Field(default_factory=list)
     outputs: Outputs = Field(default_factory=list)
@@ -156,11 +193,22 @@ class Completion(Fenced):
 
     @model_validator(mode="after")
     def _fits_its_status(self) -> Completion:
-        if self.status in ("Failed", "Canceled") and (self.events or self.outputs or self.state):
+        succeeds = self.status in ("Completed", "Yielded")
+        if not succeeds and (self.events or self.outputs or self.state):
             raise ValueError(f"a {self.status} attempt has no events, outputs or state")
         if len({entry.key for entry in self.state}) != len(self.state):
             raise ValueError("a state key stands twice")
         return self
+
+
+class InvalidateRequest(Scoped):
+    """A person's word that a part of a dataset is wrong: whoever reads it does its work again."""
+
+    dataset: Annotated[str, Field(min_length=1, max_length=200)]
+    """Its published name, or the id of one output."""
+    reason: Annotated[str, Field(min_length=1, max_length=1000)]
+    key: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
+    """Of the caller's choice: the same request again has the same key, and does nothing more."""
 
 
 class CompleteBatch(Wire):

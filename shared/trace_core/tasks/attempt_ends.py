@@ -10,7 +10,7 @@ from uuid import UUID
 from trace_core.database.state import Transaction
 from trace_core.kernel import limits
 from trace_core.kernel.ids import Ids, OrgId, TaskId
-from trace_core.tasks.events import RUNTIMES
+from trace_core.tasks.announcements import RUNTIMES
 from trace_core.tasks.model import Outcome
 from trace_core.tasks.statements import SQL
 

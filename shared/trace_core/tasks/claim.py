@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -49,6 +50,26 @@ class Trigger:
 
 
 @dataclass(frozen=True)
+class InputPin:
+    """One input as the lease reads it: a version as it was after one commit."""
+
+    input_index: int
+    dataset_version: UUID
+    number: int
+    swap: int
+
+
+@lru_cache(maxsize=1024)
+def _pins(text: str) -> tuple[InputPin, ...]:
+    """As the claim writes them; the tasks of a batch mostly have the same."""
+    found = []
+    for each in text.split(","):
+        index, version, number, swap = each.split(" ")
+        found.append(InputPin(int(index), UUID(version), int(number), int(swap)))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
 class Claimed:
     """A lease (or a reservation, with its start token) and what made the task."""
 
@@ -64,6 +85,8 @@ class Claimed:
     lease_expires_at: datetime
     slot_id: UUID | None
     trigger: Trigger | None
+    pins: tuple[InputPin, ...] = ()
+    """What it reads, fixed when it was started; a reservation has none yet."""
 
     @property
     def fence(self) -> Fence:
@@ -97,6 +120,7 @@ def claimed_from(
     return Claimed(
         org_id, row.task_id, row.job_id, row.attempt, row.lease_sequence, row.lease_token,
         row.start_token, started_at, lease_expires_at, row.slot_id, trigger,
+        _pins(row.pins) if row.pins else (),
     )  # fmt: skip
 
 

@@ -17,18 +17,39 @@ leased AS (
 
 -- fragment: pin_inputs
 -- What the `leased` tasks read, all of it as of this statement: of each input its current version
--- and the last commit that can be read there; a candidate reads what its deploy has fixed.
-pinned AS (
-    INSERT INTO task_inputs (task_id, attempt, lease_sequence, input_index, dataset_version,
-                             commit_number, swap)
-    SELECT l.task_id, l.attempt, l.lease_sequence, e.input_index, v.dataset_version,
-           coalesce(i.pinned_at, v.readable), coalesce(c.swap, 0)
-      FROM leased l
+-- and the last commit that can be read there; a candidate reads what its deploy has fixed. Tasks of
+-- one job read the same, so `pins` has one text for each job: `index version number swap`, with
+-- commas between inputs.
+pin AS MATERIALIZED (
+    SELECT e.job_id, e.input_index, v.dataset_version, coalesce(i.pinned_at, v.readable) AS number,
+           coalesce(c.swap, 0) AS swap
+      FROM (SELECT DISTINCT job_id FROM leased) l
       JOIN edges e ON e.job_id = l.job_id
       LEFT JOIN dataset_current c ON c.dataset_uuid = e.dataset_uuid
       LEFT JOIN candidate_inputs i ON i.job_id = e.job_id AND i.dataset_uuid = e.dataset_uuid
       JOIN version_counters v
         ON v.dataset_version = coalesce(i.dataset_version, c.dataset_version)
+),
+pinned AS (
+    INSERT INTO task_inputs (task_id, attempt, lease_sequence, input_index, dataset_version,
+                             commit_number, swap)
+    SELECT l.task_id, l.attempt, l.lease_sequence, p.input_index, p.dataset_version, p.number,
+           p.swap
+      FROM leased l
+      JOIN pin p ON p.job_id = l.job_id
+),
+pins AS (
+    SELECT p.job_id,
+           string_agg(concat_ws(' ', p.input_index, p.dataset_version, p.number, p.swap), ',')
+               AS pins
+      FROM pin p
+     GROUP BY p.job_id
+)
+
+-- fragment: no_pins
+-- A reservation reads nothing yet.
+pins AS (
+    SELECT NULL::uuid AS job_id, NULL::text AS pins WHERE false
 )
 
 -- fragment: reserve_taken
@@ -43,7 +64,8 @@ leased AS (
            t.of_source, t.slot_id
       FROM taken t
     RETURNING *
-)
+),
+-- include: no_pins
 
 -- fragment: claimable_jobs
 -- Jobs that may run at all, of this org and runtime.
@@ -96,13 +118,14 @@ taken AS (
 )
 
 -- fragment: claimed_rows
--- What the caller gets for each lease: the fence and what made the task. Times and the event's id
--- are not among it, since they follow from what the caller knows.
+-- What the caller gets for each lease: the fence, what made the task and what it reads. Times and
+-- the event's id are not among it, since they follow from what the caller knows.
 SELECT l.task_id, l.job_id, l.attempt, l.lease_sequence, l.lease_token, l.start_token, l.slot_id,
        l.priority, t.producer_task_id, t.dataset_version, t.scope, t.range_start, t.range_end,
-       t.revision
+       t.revision, p.pins
   FROM leased l
  CROSS JOIN LATERAL (SELECT * FROM tasks t WHERE t.task_id = l.task_id) t
+  LEFT JOIN pins p ON p.job_id = l.job_id
 
 -- name: claim
 -- Lease up to `limit` ready tasks of one runtime; a row without task names a metered lane in front.
@@ -115,7 +138,7 @@ WITH
 -- include: claimed_rows
 UNION ALL
 (SELECT NULL, l.job_id, NULL, NULL, NULL, NULL, NULL, l.priority, NULL, NULL, NULL, NULL, NULL,
-        NULL
+        NULL, NULL
    FROM lane l
   WHERE l.metered
   ORDER BY l.place
@@ -132,7 +155,7 @@ WITH
 -- include: claimed_rows
 UNION ALL
 (SELECT NULL, l.job_id, NULL, NULL, NULL, NULL, NULL, l.priority, NULL, NULL, NULL, NULL, NULL,
-        NULL
+        NULL, NULL
    FROM lane l
   WHERE l.metered
   ORDER BY l.place
@@ -267,6 +290,18 @@ WITH leased AS (
 -- include: pin_inputs
 -- include: claimed_rows
 
+-- fragment: pins_of_lease
+-- What the one `leased` task read at its start.
+pins AS (
+    SELECT l.job_id,
+           string_agg(concat_ws(' ', i.input_index, i.dataset_version, coalesce(i.commit_number, 0),
+                                coalesce(i.swap, 0)), ',') AS pins
+      FROM leased l
+      JOIN task_inputs i
+        ON i.task_id = l.task_id AND i.attempt = l.attempt AND i.lease_sequence = l.lease_sequence
+     GROUP BY l.job_id
+)
+
 -- name: started_before
 -- The lease that this runner already got: its first reply was lost.
 WITH leased AS (
@@ -274,7 +309,8 @@ WITH leased AS (
       FROM leases l
      WHERE l.task_id = %(task_id)s AND l.start_token = %(start_token)s
        AND l.worker_id = %(runner_id)s AND l.started_at IS NOT NULL
-)
+),
+-- include: pins_of_lease
 -- include: claimed_rows
 
 -- name: org_of_start_token

@@ -16,15 +16,16 @@ from trace_core.database.arrays import Bigints, Uuids
 from trace_core.database.state import Params, Row, StateDatabase, Transaction
 from trace_core.kernel import limits
 from trace_core.kernel.backoff import Jitter
-from trace_core.kernel.errors import Conflict, Invalid, NotFound, TaskCanceled, TraceError
+from trace_core.kernel.errors import Conflict, Invalid, Rejected, TaskCanceled, TraceError
 from trace_core.kernel.ids import Ids, OrgId, TaskId
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
+from trace_core.tasks.announcements import RUNTIMES, event_params
 from trace_core.tasks.api import Completion
 from trace_core.tasks.attempt_ends import LeaseEnd, end_leases
-from trace_core.tasks.events import RUNTIMES, event_params
 from trace_core.tasks.late import LateReports
 from trace_core.tasks.model import NEVER, AttemptRules, Outcome, end_attempt
+from trace_core.tasks.outputs import Prepared, ReadManifest
 from trace_core.tasks.results import Results, body_digest
 from trace_core.tasks.schedule import next_tick
 from trace_core.tasks.statements import SQL
@@ -50,6 +51,7 @@ class Completions:
         waker: Waker,
         jitter: Jitter,
         timings: limits.Timings = limits.DEFAULT_TIMINGS,
+        read_manifest: ReadManifest | None = None,
     ) -> None:
         self._state = state
         self._clock = clock
@@ -57,7 +59,7 @@ class Completions:
         self._waker = waker
         self._jitter = jitter
         self._timings = timings
-        self._results = Results(ids)
+        self._results = Results(state, ids, read_manifest)
         self._late = LateReports(clock, ids, self._results)
 
     def complete(self, org_id: OrgId, completions: Sequence[Completion]) -> list[CompletionResult]:
@@ -133,26 +135,29 @@ class Completions:
     def _complete_one(self, org_id: OrgId, completion: Completion) -> CompletionResult:
         task_id = TaskId(completion.task_id)
         try:
+            prepared = self._results.prepare(org_id, completion)
             with self._state.transaction("complete_one") as tx:
-                status, woke = self._report(tx, org_id, completion)
-        except (Conflict, Invalid, NotFound) as error:
+                status, woke = self._report(tx, org_id, completion, prepared)
+        except (Conflict, Rejected) as error:
             return CompletionResult(task_id, None, error)
         if woke:
             self.wake_relay()
         return CompletionResult(task_id, status)
 
-    def _report(self, tx: Transaction, org_id: OrgId, c: Completion) -> tuple[str, bool]:
+    def _report(
+        self, tx: Transaction, org_id: OrgId, c: Completion, prepared: Prepared
+    ) -> tuple[str, bool]:
         lease = tx.one(SQL["lock_lease"], {"org_id": org_id, "task_id": c.task_id})
         if (
             lease is not None
             and lease.started_at is not None
             and (lease.attempt, lease.lease_token) == (c.attempt, c.lease_token)
         ):
-            return self._end_running(tx, org_id, c, lease)
-        return self._late.report(tx, org_id, c)
+            return self._end_running(tx, org_id, c, lease, prepared)
+        return self._late.report(tx, org_id, c, prepared)
 
     def _end_running(
-        self, tx: Transaction, org_id: OrgId, c: Completion, lease: Row
+        self, tx: Transaction, org_id: OrgId, c: Completion, lease: Row, prepared: Prepared
     ) -> tuple[str, bool]:
         now = self._clock.now()
         digest = body_digest(c)
@@ -166,17 +171,23 @@ class Completions:
             return "Canceled", end_leases(tx, org_id, [end], now=now, ids=self._ids)
         if c.status == "Failed":
             return "Failed", self._fail(tx, org_id, c, lease, now)
+        if c.status == "Superseded" and not is_source:
+            # At once and with fresh inputs; what failed before still counts, and this does not.
+            end = self._end(lease, Outcome.SUPERSEDED, now, digest, failures=lease.failures)
+            return "Superseded", end_leases(tx, org_id, [end], now=now, ids=self._ids)
         if (c.status == "Yielded") != is_source:
             raise Invalid("A source yields, every other task completes.", task_id=str(c.task_id))
         if is_source:
             # Before any counter, as everybody locks them who needs both.
             tx.one(SQL["lock_source"], {"job_id": lease.job_id})
-        woke = self._results.write(tx, org_id, c, lease.job_id, lease.lease_sequence, now)
+        written = self._results.write(
+            tx, org_id, c, lease.job_id, lease.lease_sequence, now, prepared
+        )
         if c.status == "Completed":
             end = self._end(lease, Outcome.COMPLETED, None, digest)
         else:
             end = self._yield(tx, c, lease, digest, now)
-        return c.status, end_leases(tx, org_id, [end], now=now, ids=self._ids) or woke
+        return c.status, end_leases(tx, org_id, [end], now=now, ids=self._ids) or written.woke
 
     @staticmethod
     def _end(

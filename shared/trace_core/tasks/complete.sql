@@ -32,7 +32,7 @@ foreign_output AS (
       JOIN fenced f ON f.task_id = a.task_id
       LEFT JOIN dataset_versions v
         ON v.dataset_version = a.dataset_version AND v.dataset_uuid = a.dataset_uuid
-       AND v.job_id = f.job_id
+       AND v.job_id = f.job_id AND v.backend = 'control'
      WHERE v.dataset_version IS NULL
 ),
 announcing AS (
@@ -208,12 +208,13 @@ UPDATE attempts
 RETURNING attempt
 
 -- name: complete_late
--- The attempt that was given up has succeeded after all.
+-- The attempt that was given up has succeeded after all, if what it wrote is still there.
 UPDATE attempts
    SET outcome = 'Completed', final = true, late = true, ended_at = %(now)s,
        body_digest = %(digest)s
  WHERE task_id = %(task_id)s AND attempt = %(attempt)s AND lease_token = %(lease_token)s
    AND org_id = %(org_id)s AND body_digest IS NULL AND outcome IN ('TimedOut', 'LeaseExpired')
+   AND closed_at IS NULL
 RETURNING job_id
 
 -- name: note_late_failure
@@ -237,9 +238,15 @@ SELECT %(task_id)s, %(attempt)s, %(lease_sequence)s, o.output_index, o.scope, o.
 
 -- name: outputs_of_job
 -- The dataset versions that a job produces.
-SELECT v.dataset_version, v.dataset_uuid, v.output_index
+SELECT v.dataset_version, v.dataset_uuid, v.output_index, v.backend
   FROM dataset_versions v
  WHERE v.job_id = %(job_id)s
+
+-- name: backends
+-- What dataset versions are kept in.
+SELECT v.dataset_version, v.backend
+  FROM dataset_versions v
+ WHERE v.dataset_version = ANY (%(versions)b::uuid[])
 
 -- name: lock_state
 -- Keys of a job's operator state, locked in order until the transaction ends.

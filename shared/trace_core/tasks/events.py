@@ -1,26 +1,32 @@
-"""Accept events of a running task: record each once, make one task for each dependent job."""
+"""Accept events of a running task: record each once, make one task for each dependent job.
+
+Outputs that come along are committed in the same transaction, and announce themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from trace_core.dag.model import Runtime
-from trace_core.database.arrays import Bigints, Uuids
-from trace_core.database.state import Row, StateDatabase
+from trace_core.database.arrays import Uuids
+from trace_core.database.state import StateDatabase
 from trace_core.kernel import limits
-from trace_core.kernel.errors import Invalid, NotFound, StaleAttempt, TaskCanceled, Unavailable
+from trace_core.kernel.errors import NotFound, StaleAttempt, TaskCanceled
 from trace_core.kernel.ids import Ids, OrgId
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
-from trace_core.tasks.api import EventIn, EventsRequest
+from trace_core.tasks.announcements import (
+    RUNTIMES,
+    ForeignOutput,
+    event_params,
+    with_fresh_routes,
+)
+from trace_core.tasks.api import EventsRequest
 from trace_core.tasks.model import Fence
+from trace_core.tasks.outputs import CommittedOutput, ReadManifest
+from trace_core.tasks.results import Results
 from trace_core.tasks.statements import SQL
 
-_TRIES = 5
-RUNTIMES = len(Runtime)
-"""A call wakes each runtime at most once, so it needs that many outbox ids at most."""
+__all__ = ["RUNTIMES", "Accepted", "EventAcceptance", "ForeignOutput"]
 
 
 @dataclass(frozen=True)
@@ -28,49 +34,28 @@ class Accepted:
     accepted: int
     duplicates: int
     tasks_made: int
-
-
-class ForeignOutput(Invalid):
-    """An event names a dataset version that this task's job does not produce."""
-
-    code = "ForeignOutput"
-
-
-def event_params(events: Sequence[EventIn], ids: Ids) -> dict[str, Any]:
-    """Events as parallel arrays, one element each."""
-    bounds = [event.bounds for event in events]
-    return {
-        "event_ids": Uuids(ids.event_ids(len(events))),
-        "event_datasets": Uuids([event.dataset_uuid for event in events]),
-        "event_versions": Uuids([event.dataset_version for event in events]),
-        "event_scopes": [event.scope_key for event in events],
-        "event_starts": Bigints([start for start, _ in bounds]),
-        "event_ends": Bigints([end for _, end in bounds]),
-        "event_revisions": Bigints([event.revision for event in events]),
-    }
-
-
-def with_fresh_routes(accept: Callable[[], Row]) -> Row:
-    """Ask again when routes changed between the look at them and the lock of the counters.
-
-    A cutover or rollback is short and each can step in once, so a few times are plenty.
-    """
-    for _ in range(_TRIES):
-        row = accept()
-        if not row.moved:
-            return row
-    raise Unavailable("Where these events go changes faster than they can be accepted.")
+    commits: tuple[CommittedOutput, ...] = ()
 
 
 class EventAcceptance:
-    def __init__(self, state: StateDatabase, clock: Clock, ids: Ids, waker: Waker) -> None:
+    def __init__(
+        self,
+        state: StateDatabase,
+        clock: Clock,
+        ids: Ids,
+        waker: Waker,
+        read_manifest: ReadManifest | None = None,
+    ) -> None:
         self._state = state
         self._clock = clock
         self._ids = ids
         self._waker = waker
+        self._results = Results(state, ids, read_manifest)
 
     def accept(self, org_id: OrgId, request: EventsRequest) -> Accepted:
-        """All events of the request or none; what was accepted before is a duplicate, no error."""
+        """All of the request or none; what was accepted before is a duplicate, no error."""
+        if request.outputs:
+            return self._commit(org_id, request)
         params = {
             **event_params(request.events, self._ids),
             "org_id": org_id,
@@ -85,10 +70,33 @@ class EventAcceptance:
         if not row.fenced:
             raise self._why_not(org_id, request.fence)
         if row.refused:
-            raise ForeignOutput(task_id=str(request.task_id))
+            # Of another job, or of an output with rows: that takes a closer look.
+            return self._commit(org_id, request)
         if row.woken:
             self._waker.wake(Function.OUTBOX_RELAY)
         return Accepted(row.accepted, len(request.events) - row.accepted, row.tasks_made)
+
+    def _commit(self, org_id: OrgId, request: EventsRequest) -> Accepted:
+        prepared = self._results.prepare(org_id, request)
+        with self._state.transaction("commit_outputs") as tx:
+            lease = tx.one(SQL["lock_lease"], {"org_id": org_id, "task_id": request.task_id})
+            if (
+                lease is None
+                or lease.started_at is None
+                or lease.canceled_at is not None
+                or (lease.attempt, lease.lease_token) != (request.attempt, request.lease_token)
+            ):
+                done = None
+            else:
+                done = self._results.write(
+                    tx, org_id, request, lease.job_id, lease.lease_sequence, self._clock.now(),
+                    prepared,
+                )  # fmt: skip
+        if done is None:
+            raise self._why_not(org_id, request.fence)
+        if done.woke:
+            self._waker.wake(Function.OUTBOX_RELAY)
+        return Accepted(done.accepted, done.duplicates, done.tasks_made, done.commits)
 
     def _why_not(self, org_id: OrgId, fence: Fence) -> Exception:
         params = {

@@ -1,5 +1,6 @@
 -- fragment: accept_announced
--- Events of the one task in `fenced`; all of them are outputs of its job, or none is accepted.
+-- Events of the one task in `fenced`; all of them are outputs of its job, or none is accepted. What
+-- has rows is announced by its commits.
 announced AS (
     SELECT *
       FROM unnest(%(event_ids)b::uuid[], %(event_datasets)b::uuid[], %(event_versions)b::uuid[],
@@ -14,7 +15,7 @@ refused AS (
      CROSS JOIN fenced f
       LEFT JOIN dataset_versions v
         ON v.dataset_version = a.dataset_version AND v.dataset_uuid = a.dataset_uuid
-       AND v.job_id = f.job_id
+       AND v.job_id = f.job_id AND v.backend = 'control'
      WHERE v.dataset_version IS NULL
 ),
 announcing AS (

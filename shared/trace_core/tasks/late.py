@@ -10,9 +10,10 @@ from trace_core.kernel import limits
 from trace_core.kernel.errors import NotFound, OutcomeDiffers, StaleAttempt, TaskCanceled
 from trace_core.kernel.ids import Ids, OrgId
 from trace_core.ports.clock import Clock
+from trace_core.tasks.announcements import RUNTIMES
 from trace_core.tasks.api import Completion
-from trace_core.tasks.events import RUNTIMES
 from trace_core.tasks.model import Outcome
+from trace_core.tasks.outputs import Prepared
 from trace_core.tasks.results import Results, body_digest
 from trace_core.tasks.statements import SQL
 from trace_core.tasks.yields import is_repeated_yield
@@ -24,7 +25,9 @@ class LateReports:
         self._ids = ids
         self._results = results
 
-    def report(self, tx: Transaction, org_id: OrgId, c: Completion) -> tuple[str, bool]:
+    def report(
+        self, tx: Transaction, org_id: OrgId, c: Completion, prepared: Prepared
+    ) -> tuple[str, bool]:
         """The status that the report comes to, and whether to wake the relay after the commit."""
         params = {
             "org_id": org_id,
@@ -56,16 +59,21 @@ class LateReports:
         if task.of_source and c.status != "Failed":
             # A slice that was given up leaves its work to the next one, which begins anew.
             raise StaleAttempt(task_id=str(c.task_id))
-        if ended.body_digest is not None or c.status not in ("Completed", "Failed"):
+        if ended.closed_at is not None:
+            raise StaleAttempt(
+                "The attempt was given up so long ago that what it wrote is deleted.",
+                task_id=str(c.task_id),
+            )
+        if ended.body_digest is not None or c.status not in ("Completed", "Failed", "Superseded"):
             raise OutcomeDiffers(task_id=str(c.task_id), outcome=ended.outcome)
-        if c.status == "Failed":
+        if c.status != "Completed":
             waiting = tx.one(SQL["waiting_fence"], params)
             kept = waiting.lease_token == c.lease_token if waiting is not None else False
             if not (ended.final or kept or tx.one(SQL["fenced_lease"], params)):
                 raise StaleAttempt(task_id=str(c.task_id))
             tx.run(SQL["note_late_failure"], params)
             return ended.outcome, False
-        return self._complete(tx, org_id, c, params, was_final=ended.final, ended=ended)
+        return self._complete(tx, org_id, c, params, ended, prepared)
 
     def _complete(
         self,
@@ -73,18 +81,17 @@ class LateReports:
         org_id: OrgId,
         c: Completion,
         params: dict[str, object],
-        *,
-        was_final: bool,
         ended: Row,
+        prepared: Prepared,
     ) -> tuple[str, bool]:
         taken = tx.all(SQL["take_back"], params)
         waited = any(row.task_id is not None for row in taken)
-        if not was_final and not waited and not tx.all(SQL["reopen_lapsed"], params):
+        if not ended.final and not waited and not tx.all(SQL["reopen_lapsed"], params):
             # A newer attempt has started: it is the one that counts.
             raise StaleAttempt(task_id=str(c.task_id))
         if not tx.all(SQL["complete_late"], params):
             raise StaleAttempt(task_id=str(c.task_id))
-        woke = self._results.write(
-            tx, org_id, c, ended.job_id, ended.lease_sequence, self._clock.now()
+        written = self._results.write(
+            tx, org_id, c, ended.job_id, ended.lease_sequence, self._clock.now(), prepared
         )
-        return "Completed", woke or any(row.woke for row in taken)
+        return "Completed", written.woke or any(row.woke for row in taken)

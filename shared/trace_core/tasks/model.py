@@ -36,6 +36,8 @@ class Outcome(StrEnum):
     LEASE_EXPIRED = "LeaseExpired"
     LAPSED = "Lapsed"
     CANCELED = "Canceled"
+    SUPERSEDED = "Superseded"
+    """Newer inputs were in the output already; no failure."""
 
 
 class NotClaimed(StrEnum):
@@ -128,6 +130,11 @@ def lapse_counts_as_failure(lapses: int) -> bool:
     return lapses >= limits.MAX_LAPSED_RESERVATIONS
 
 
+def version_prefix(org_id: UUID, dataset: UUID, version: UUID) -> str:
+    """Where all objects of one dataset version lie."""
+    return f"org/{org_id}/dataset/{dataset}/version/{version}/"
+
+
 def staging_prefix(
     org_id: UUID,
     dataset: UUID,
@@ -138,15 +145,17 @@ def staging_prefix(
     output: int,
 ) -> str:
     """Where one attempt (or slice) may write one output; nobody else ever writes there."""
-    return (
-        f"org/{org_id}/dataset/{dataset}/version/{version}/staging/"
-        f"{task_id}/{attempt}-{sequence}/{output}/"
-    )
+    own = f"staging/{task_id}/{attempt}-{sequence}/{output}/"
+    return version_prefix(org_id, dataset, version) + own
+
+
+def table_location(dataset: UUID) -> str:
+    return f"postgres_table:dataset_{dataset}"
 
 
 def is_own_location(location: str, prefix: str, dataset: UUID) -> bool:
     """Under the attempt's staging prefix, or the dataset's own table."""
-    if location == f"postgres_table:dataset_{dataset}":
+    if location == table_location(dataset):
         return True
     return location.startswith(prefix) and ".." not in location.split("/")
 

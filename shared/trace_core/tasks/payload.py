@@ -8,13 +8,15 @@ from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
+from trace_core.database.arrays import Uuids
 from trace_core.database.state import StateDatabase
 from trace_core.kernel import limits
 from trace_core.kernel.errors import NotFound
 from trace_core.kernel.ids import JobId, OrgId, TaskId
 from trace_core.ports.clock import Clock
-from trace_core.tasks.claim import Claimed, claimed_from
-from trace_core.tasks.model import staging_prefix, token_lifetime
+from trace_core.storage.model import Backend
+from trace_core.tasks.claim import Claimed, InputPin, claimed_from
+from trace_core.tasks.model import staging_prefix, token_lifetime, version_prefix
 from trace_core.tasks.statements import SQL
 
 _REQUESTS_PER_SLICE = 100
@@ -29,7 +31,8 @@ class TokenRequest:
     job_id: JobId
     attempt: int
     lease_token: UUID
-    input_versions: tuple[UUID, ...]
+    pins: tuple[InputPin, ...]
+    read_prefixes: tuple[str, ...]
     write_prefixes: tuple[str, ...]
     lifetime: timedelta
 
@@ -39,18 +42,54 @@ class IssueToken(Protocol):
 
 
 @dataclass(frozen=True)
+class JobInput:
+    """One dataset behind one input of a job; a published name may stand for several."""
+
+    input_index: int
+    alias: str
+    dataset_uuid: UUID
+    filter: Any
+
+
+@dataclass(frozen=True)
+class JobOutput:
+    output_index: int
+    dataset_uuid: UUID
+    dataset_version: UUID
+    backend: str
+    update_strategy: str
+    unique_key: tuple[str, ...]
+    columns: list[dict[str, str]] | None
+    """None until they are declared, or known from the first commit."""
+
+
+@dataclass(frozen=True)
 class JobInfo:
-    """What does not change while a job exists."""
+    """What does not change while a job exists, as soon as its outputs have columns."""
 
     job: dict[str, Any]
     operator: str
     config: dict[str, Any]
-    outputs: tuple[tuple[int, UUID, UUID], ...]
+    inputs: tuple[JobInput, ...]
+    outputs: tuple[JobOutput, ...]
     timeout: timedelta
 
     @property
     def is_source(self) -> bool:
         return bool(self.job["activation"] == "source")
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing left to be learned about it."""
+        return all(
+            out.columns is not None or out.backend == Backend.CONTROL for out in self.outputs
+        )
+
+    def inputs_of(self, dataset_uuid: UUID) -> list[JobInput]:
+        return [each for each in self.inputs if each.dataset_uuid == dataset_uuid]
+
+
+_Shared = tuple[JobInfo, list[dict[str, Any]]]
 
 
 class Payloads:
@@ -66,14 +105,37 @@ class Payloads:
         self._timings = timings
         self._issue_token = issue_token
         self._jobs: dict[UUID, JobInfo] = {}
+        self._versions: dict[UUID, tuple[UUID, str]] = {}
+        """Dataset and backend of each version that was ever named."""
 
     def build(self, claims: Sequence[Claimed]) -> list[dict[str, Any]]:
-        """One payload for each claim; what the claims of one job share is read once."""
-        inputs = {
-            job_id: self._inputs(job_id)
-            for job_id in {claim.job_id for claim in claims if claim.trigger is not None}
-        }
-        return [self._payload(claim, inputs.get(claim.job_id, [])) for claim in claims]
+        """One payload for each claim; what the claims of one job share is read and made once."""
+        self._learn_versions(claims)
+        shared: dict[tuple[UUID, tuple[InputPin, ...]], _Shared] = {}
+        payloads = []
+        for claim in claims:
+            key = (claim.job_id, claim.pins)
+            if key not in shared:
+                shared[key] = self._shared(*key)
+            payloads.append(self._payload(claim, *shared[key]))
+        return payloads
+
+    def _shared(self, job_id: UUID, pins: tuple[InputPin, ...]) -> _Shared:
+        info = self.job(job_id)
+        read = {(pin.input_index, self._versions[pin.dataset_version][0]) for pin in pins}
+        if pins and read != {(each.input_index, each.dataset_uuid) for each in info.inputs}:
+            # What is behind a published name has changed since the job was read.
+            info = self._jobs[job_id] = self._read_job(job_id)
+        return info, self._inputs(info, pins)
+
+    def _learn_versions(self, claims: Sequence[Claimed]) -> None:
+        named = {pin.dataset_version for pins in {c.pins for c in claims} for pin in pins}
+        named |= {claim.trigger.dataset_version for claim in claims if claim.trigger is not None}
+        missing = [version for version in named if version not in self._versions]
+        if missing:
+            rows = self._state.read(SQL["datasets_of_versions"], {"versions": Uuids(missing)})
+            for row in rows:
+                self._versions[row.dataset_version] = (row.dataset_uuid, row.backend)
 
     def fetch(self, org_id: OrgId, task_id: TaskId) -> dict[str, Any]:
         """A task as its runner would see it, read-only and without tokens."""
@@ -93,13 +155,14 @@ class Payloads:
 
     def job(self, job_id: UUID) -> JobInfo:
         known = self._jobs.get(job_id)
-        if known is None:
+        if known is None or not known.is_settled:
             known = self._jobs[job_id] = self._read_job(job_id)
         return known
 
     def _read_job(self, job_id: UUID) -> JobInfo:
         row = self._state.read(SQL["job_info"], {"job_id": job_id})[0]
-        outputs = self._state.read(SQL["outputs_of_job"], {"job_id": job_id})
+        inputs = self._state.read(SQL["inputs_of_job"], {"job_id": job_id})
+        outputs = self._state.read(SQL["written_by_job"], {"job_id": job_id})
         job = {
             "job_id": str(row.job_id),
             "dag_name": row.dag_name,
@@ -123,30 +186,48 @@ class Payloads:
             row.operator,
             row.definition.get("config", {}),
             tuple(
-                sorted((out.output_index, out.dataset_uuid, out.dataset_version) for out in outputs)
+                JobInput(each.input_index, each.alias, each.dataset_uuid, each.filter)
+                for each in inputs
+            ),
+            tuple(
+                JobOutput(
+                    out.output_index,
+                    out.dataset_uuid,
+                    out.dataset_version,
+                    out.backend,
+                    out.update_strategy,
+                    tuple(out.unique_key),
+                    out.columns,
+                )
+                for out in outputs
             ),
             timedelta(seconds=row.timeout_seconds),
         )
 
-    def _payload(self, claim: Claimed, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        info = self.job(claim.job_id)
+    def _payload(
+        self, claim: Claimed, info: JobInfo, inputs: list[dict[str, Any]]
+    ) -> dict[str, Any]:
         run = f"{claim.attempt}-{claim.lease_sequence}"
         outputs = [
             {
-                "output_index": index,
-                "dataset_uuid": str(dataset),
-                "dataset_version": str(version),
+                "output_index": out.output_index,
+                "dataset_uuid": str(out.dataset_uuid),
+                "dataset_version": str(out.dataset_version),
+                "backend": out.backend,
+                "update_strategy": out.update_strategy,
+                "unique_key": list(out.unique_key),
+                "columns": out.columns,
                 "staging_prefix": staging_prefix(
                     claim.org_id,
-                    dataset,
-                    version,
+                    out.dataset_uuid,
+                    out.dataset_version,
                     claim.task_id,
                     claim.attempt,
                     claim.lease_sequence,
-                    index,
+                    out.output_index,
                 ),
             }
-            for index, dataset, version in info.outputs
+            for out in info.outputs
         ]
         payload: dict[str, Any] = {
             "task_id": str(claim.task_id),
@@ -158,7 +239,7 @@ class Payloads:
             "job": info.job,
             "operator": info.operator,
             "config": info.config,
-            "trigger": self._trigger(claim, inputs),
+            "trigger": self._trigger(claim, info),
             "inputs": inputs,
             "outputs": outputs,
             "state": self._operator_state(claim, info),
@@ -193,41 +274,59 @@ class Payloads:
                 claim.job_id,
                 claim.attempt,
                 claim.fence.lease_token,
-                tuple(UUID(item["dataset_version"]) for item in payload["inputs"]),
+                claim.pins,
+                self._read_prefixes(claim),
                 tuple(item["staging_prefix"] for item in payload["outputs"]),
                 token_lifetime(info.timeout),
             )
         )
 
-    @staticmethod
-    def _trigger(claim: Claimed, inputs: list[dict[str, Any]]) -> dict[str, Any] | None:
+    def _read_prefixes(self, claim: Claimed) -> tuple[str, ...]:
+        """Where the objects of what it reads lie."""
+        found = [(pin.dataset_version, *self._versions[pin.dataset_version]) for pin in claim.pins]
+        prefixes = [
+            version_prefix(claim.org_id, dataset, version)
+            for version, dataset, backend in found
+            if backend == Backend.S3
+        ]
+        return tuple(dict.fromkeys(prefixes))
+
+    def _trigger(self, claim: Claimed, info: JobInfo) -> dict[str, Any] | None:
         if claim.trigger is None:
             return None
-        version = str(claim.trigger.dataset_version)
-        edge: dict[str, Any] = next((e for e in inputs if e["dataset_version"] == version), {})
+        version = claim.trigger.dataset_version
+        dataset, _ = self._versions[version]
+        # The version that triggered may no longer be the one that is read.
+        read_as = info.inputs_of(dataset)
         return {
             "event_id": str(claim.trigger.event_id),
             "producer_task_id": str(claim.trigger.producer_task_id),
-            "input_index": edge.get("input_index"),
-            "dataset_uuid": edge.get("dataset_uuid"),
-            "dataset_version": version,
+            "input_index": read_as[0].input_index if read_as else None,
+            "dataset_uuid": str(dataset),
+            "dataset_version": str(version),
             "revision": claim.trigger.revision,
             **claim.trigger.scope.fields(),
         }
 
-    def _inputs(self, job_id: UUID) -> list[dict[str, Any]]:
-        rows = self._state.read(SQL["inputs_of_job"], {"job_id": job_id})
-        return [
-            {
-                "input_index": row.input_index,
-                "alias": row.alias,
-                "dataset_uuid": str(row.dataset_uuid),
-                "dataset_version": str(row.dataset_version),
-                "commit_number": None,
-                "filter": row.filter,
-            }
-            for row in rows
-        ]
+    def _inputs(self, info: JobInfo, pins: tuple[InputPin, ...]) -> list[dict[str, Any]]:
+        """The inputs in the job's order, each at its pin; without pins, what they will be of."""
+        pinned = {(pin.input_index, self._versions[pin.dataset_version][0]): pin for pin in pins}
+        found = []
+        for each in info.inputs:
+            pin = pinned.get((each.input_index, each.dataset_uuid))
+            found.append(
+                {
+                    "input_index": each.input_index,
+                    "alias": each.alias,
+                    "dataset_uuid": str(each.dataset_uuid),
+                    "dataset_version": str(pin.dataset_version) if pin else None,
+                    "commit_number": pin.number if pin else None,
+                    "swap": pin.swap if pin else None,
+                    "backend": self._versions[pin.dataset_version][1] if pin else None,
+                    "filter": each.filter,
+                }
+            )
+        return found
 
     def _operator_state(self, claim: Claimed, info: JobInfo) -> list[dict[str, Any]]:
         if not info.is_source:

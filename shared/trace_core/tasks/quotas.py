@@ -11,7 +11,7 @@ from trace_core.kernel import limits
 from trace_core.kernel.ids import Ids, OrgId
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
-from trace_core.tasks.events import RUNTIMES
+from trace_core.tasks.announcements import RUNTIMES
 from trace_core.tasks.statements import SQL
 
 

@@ -7,6 +7,7 @@ from trace_core.database.sql import Statements
 SQL = Statements(
     "trace_core.tasks",
     "route.sql",
+    "announcements.sql",
     "claim.sql",
     "complete.sql",
     "events.sql",

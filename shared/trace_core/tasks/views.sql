@@ -9,12 +9,28 @@ SELECT j.job_id, j.org_id, d.name AS dag_name, v.number AS dag_version, j.name, 
  WHERE j.job_id = %(job_id)s
 
 -- name: inputs_of_job
--- The edges of a job with the version that is current on each.
-SELECT e.input_index, e.alias, e.filter, e.dataset_uuid, c.dataset_version
+-- The edges of a job. The parts of a published name come in its order, from hot to cold.
+SELECT e.input_index, e.alias, e.filter, e.dataset_uuid
   FROM edges e
-  JOIN dataset_current c ON c.dataset_uuid = e.dataset_uuid
+  LEFT JOIN LATERAL (
+       SELECT min(p.part) AS part FROM publication_parts p WHERE p.dataset_uuid = e.dataset_uuid) p
+    ON true
  WHERE e.job_id = %(job_id)s
- ORDER BY e.input_index, e.dataset_uuid
+ ORDER BY e.input_index, p.part, e.dataset_uuid
+
+-- name: written_by_job
+-- The dataset versions that a job produces, and how their rows are kept.
+SELECT v.output_index, v.dataset_uuid, v.dataset_version, v.backend, v.update_strategy,
+       v.unique_key, v.columns
+  FROM dataset_versions v
+ WHERE v.job_id = %(job_id)s
+ ORDER BY v.output_index
+
+-- name: datasets_of_versions
+-- Whose versions these are, and where their rows lie; neither ever changes.
+SELECT v.dataset_version, v.dataset_uuid, v.backend
+  FROM dataset_versions v
+ WHERE v.dataset_version = ANY (%(versions)b::uuid[])
 
 -- name: slot_of_lease
 -- What a slot gives to the task that holds it.
@@ -26,9 +42,15 @@ SELECT t.task_id, t.job_id, coalesce(l.attempt, 0) AS attempt,
        coalesce(l.lease_sequence, 0) AS lease_sequence, NULL::uuid AS lease_token,
        NULL::uuid AS start_token, l.slot_id, t.priority, t.producer_task_id, t.dataset_version,
        t.scope, t.range_start, t.range_end, t.revision, l.canceled_at, l.started_at,
-       l.lease_expires_at
+       l.lease_expires_at, p.pins
   FROM tasks t
   LEFT JOIN leases l ON l.task_id = t.task_id
+  LEFT JOIN LATERAL (
+       SELECT string_agg(concat_ws(' ', i.input_index, i.dataset_version,
+                                   coalesce(i.commit_number, 0), coalesce(i.swap, 0)), ',') AS pins
+         FROM task_inputs i
+        WHERE i.task_id = l.task_id AND i.attempt = l.attempt
+          AND i.lease_sequence = l.lease_sequence AND l.started_at IS NOT NULL) p ON true
  WHERE t.task_id = %(task_id)s AND t.org_id = %(org_id)s
 
 -- fragment: with_place

@@ -29,6 +29,8 @@ USER_ROUTES = [each for each in ROUTES if each.surface is Surface.USER]
 # none may be changed or taken away.
 STABLE_CODES = """
 AlreadyMember 409
+ColumnsDiffer 422
+CommitDiffers 409
 Conflict 409
 DagInvalid 422
 DeployUnderWay 409
@@ -39,36 +41,38 @@ ForeignOutput 422
 Internal 500
 Invalid 422
 LastAdmin 409
+ManifestInvalid 422
 NotCancelable 409
 NotFound 404
 NotJson 415
 NotRetryable 409
 OutcomeDiffers 409
+OutputsOverlap 422
+PartialOverlap 409
 PlanStale 409
 RateLimited 429
 Rejected 400
 RoleInUse 409
 StaleAttempt 409
 StateMoved 409
+Superseded 409
 TaskCanceled 409
 TooLarge 413
 TooManyWorkerTokens 409
 Unauthenticated 401
 Unavailable 503
+UncommittedScope 422
 """
 NEVER_ANSWERED = {
     "Busy": "is answered as Unavailable",
     "CursorMoved": "ends a slice of a source",
     "Damaged": "is answered as Internal",
     "Denied": "is answered as Internal",
-    "InputsMoved": "stops a cutover, which nobody waits for",
     "Fenced": "ends an attempt that writes to the data database",
-    "ManifestInvalid": "no route takes a manifest yet",
+    "InputsMoved": "stops a cutover, which nobody waits for",
     "MigrationChanged": "ends a migration",
-    "PartialOverlap": "ends an attempt that writes to the data database",
     "PortTaken": "ends `trace dev`",
     "RowsInvalid": "ends an attempt that writes rows",
-    "Superseded": "ends an attempt that writes to the data database",
     "VersionDiffers": "ends a deploy that makes dataset versions",
 }
 

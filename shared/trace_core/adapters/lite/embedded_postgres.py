@@ -13,7 +13,6 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,13 +20,11 @@ from urllib.parse import quote
 
 import psutil  # type: ignore[import-untyped]
 import psycopg
-from psycopg import sql
 
 from trace_core.adapters.lite.atomic_files import exclusive_lock, replace_file
-from trace_core.database.sql import Statements
+from trace_core.database.databases import ensure_database
 from trace_core.kernel.errors import Invalid, Unavailable
 
-_STATEMENTS = Statements("trace_core.adapters.lite", "embedded_postgres.sql")
 _SUPERUSER = "postgres"
 _SYSTEM_USER = "pgserver"
 """Postgres refuses to run as root; root runs it as this user of its own."""
@@ -133,16 +130,8 @@ class EmbeddedPostgres:
 
     def database(self, name: str) -> str:
         """The address of a database, which is made when it is not there yet."""
-        if not name or "\0" in name or len(name.encode()) > 63:
-            raise Invalid("A database name has 1 to 63 bytes.")
         self.start()
-        with psycopg.connect(self._address(_SUPERUSER), autocommit=True) as connection:
-            found = connection.execute(_STATEMENTS["database_exists"], {"name": name}).fetchone()
-            if found is None or not found[0]:
-                statement = sql.SQL(_STATEMENTS["create_database"])
-                # Another process may make it between the two statements.
-                with suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
-                    connection.execute(statement.format(name=sql.Identifier(name)))
+        ensure_database(self._address(_SUPERUSER), name)
         return self._address(name)
 
     def _answers(self) -> bool:

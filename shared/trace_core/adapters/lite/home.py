@@ -18,6 +18,7 @@ from trace_core.adapters.lite.atomic_files import create_file, exclusive_lock, r
 from trace_core.kernel.errors import Unavailable
 
 _STATE = "trace_state"
+_DATA = "trace_data"
 
 
 class Home:
@@ -111,13 +112,20 @@ class SharedPostgres:
 
     def acquire(self) -> str:
         """Make sure that the server runs; answers the address of the state database."""
+        return self._database(_STATE)
+
+    def acquire_data(self) -> str:
+        """The same for the data database."""
+        return self._database(_DATA)
+
+    def _database(self, name: str) -> str:
         if self._users is None:
             with exclusive_lock(self._folder / "gate.lock"):
                 self._embedded.start()
                 users = os.open(self._folder / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
                 fcntl.flock(users, fcntl.LOCK_SH)
                 self._users = users
-        return self._embedded.database(_STATE)
+        return self._embedded.database(name)
 
     def release(self) -> None:
         if self._users is None:

@@ -1,6 +1,7 @@
 -- Goes before the code that needs it. Numbers the events that there are and builds an index on them,
--- under a lock that lets nobody write to events: about ten seconds for each million. Changes small
--- tables under ACCESS EXCLUSIVE, for a moment.
+-- under a lock that lets nobody write to events: about ten seconds for each million. Reads attempts
+-- once under ACCESS EXCLUSIVE, to check their outcomes: about a second for each million. Changes
+-- small tables under ACCESS EXCLUSIVE, for a moment.
 --
 -- Versioned datasets: numbers, commits, pins, deploys that build beside what is current, and gaps.
 
@@ -8,11 +9,13 @@
 
 -- One row for each dataset version. Whoever announces or commits locks it until its own commit, so
 -- that the order of numbers is the order of commits. For a version whose rows lie in the data
--- database, numbers are given there, and `readable` follows what has been registered here.
+-- database, commits are numbered there, and `readable` follows what has been registered here.
 CREATE TABLE version_counters (
     dataset_version uuid PRIMARY KEY REFERENCES dataset_versions,
+    -- Of the last event. It is the number of the commit that was announced, except in the data
+    -- database once somebody has declared a scope invalid: that takes a number here alone.
     last_number     bigint NOT NULL DEFAULT 0,
-    -- The highest n with 1..n all registered: what a new pin gets.
+    -- The highest n with commits 1..n all registered: what a new pin gets.
     readable        bigint NOT NULL DEFAULT 0,
     -- The highest cursor that was announced.
     max_end         bigint,
@@ -124,7 +127,7 @@ CREATE TABLE commits (
     range_start     bigint,
     range_end       bigint,
     replaced_at     bigint,
-    -- Which live commit of this very scope it took the place of; 0 for none.
+    -- The newest commit that its scope held before; 0 for none.
     replaces        bigint NOT NULL DEFAULT 0,
     task_id         uuid NOT NULL,
     attempt         integer NOT NULL,
@@ -142,11 +145,16 @@ CREATE TABLE commits (
     PRIMARY KEY (dataset_version, number)
 );
 
--- The live commits of a version: by scope, and by range.
+-- The commits of a scope as they came, and the live ones of a version: by scope, and by range.
 CREATE INDEX commits_scope ON commits (dataset_version, scope, number);
+CREATE INDEX commits_live ON commits (dataset_version, scope) WHERE replaced_at IS NULL;
 CREATE INDEX commits_range ON commits (dataset_version, range_end, range_start)
     WHERE replaced_at IS NULL;
-CREATE INDEX commits_task ON commits (task_id);
+-- What a commit took the place of.
+CREATE INDEX commits_replaced ON commits (dataset_version, replaced_at)
+    WHERE replaced_at IS NOT NULL;
+-- What one lease has committed: a source commits under one task for years.
+CREATE INDEX commits_task ON commits (task_id, attempt, lease_sequence);
 
 -- Scopes that were declared invalid, by whom and why. The event of the same id carries it to every
 -- dependent job; it is processed when the tasks made from that event have completed.
@@ -165,10 +173,32 @@ CREATE TABLE invalidations (
     task_id         uuid,
     deploy_id       uuid,
     user_id         uuid REFERENCES users (user_id),
+    -- Of a person's request: the same key again is the same request.
+    client_key      text,
     created_at      timestamptz NOT NULL
 );
 
 CREATE INDEX invalidations_dataset ON invalidations (dataset_uuid, event_id);
+CREATE INDEX invalidations_org ON invalidations (org_id, event_id);
+CREATE UNIQUE INDEX invalidations_key ON invalidations (org_id, client_key, dataset_uuid)
+    WHERE client_key IS NOT NULL;
+
+-- Attempts ------------------------------------------------------------------------------------
+
+-- Superseded: newer inputs were already in the output. The next attempt reads fresh ones, and it
+-- counts as no failure.
+ALTER TABLE attempts
+    DROP CONSTRAINT attempts_outcome_check,
+    ADD CONSTRAINT attempts_outcome_check
+        CHECK (outcome IN ('Completed', 'Failed', 'TimedOut', 'LeaseExpired', 'Lapsed', 'Canceled',
+                           'Superseded')),
+    -- No late completion counts any more: what it wrote and did not commit is about to be deleted.
+    ADD COLUMN closed_at timestamptz,
+    -- It has been.
+    ADD COLUMN cleaned_at timestamptz;
+
+CREATE INDEX attempts_staged ON attempts (job_id, ended_at)
+    WHERE outcome <> 'Completed' AND cleaned_at IS NULL;
 
 -- Deploys -------------------------------------------------------------------------------------
 

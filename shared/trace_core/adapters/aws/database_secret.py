@@ -1,4 +1,4 @@
-"""The address of the state database, as RDS keeps it in a secret."""
+"""The address of a database, as RDS keeps it in a secret."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _FIELDS = {"host": "host", "port": "port", "dbname": "dbname", "username": "user"}
 
 
-def read_state_dsn(client: SecretsManagerClient, secret_id: str) -> str:
+def read_dsn(client: SecretsManagerClient, secret_id: str) -> str:
     with calling("The secret store"):
         text = client.get_secret_value(SecretId=secret_id)["SecretString"]
     values = _parse(text)
@@ -36,5 +36,5 @@ def _parse(text: str) -> dict[str, Any]:
         complete = False
     # Raised out here: the parser's own error carries the text, and the password in it.
     if not complete:
-        raise Denied("The secret of the state database lacks " + ", ".join(_FIELDS) + ".")
+        raise Denied("The secret of a database lacks " + ", ".join(_FIELDS) + ".")
     return dict(values)
