@@ -69,7 +69,10 @@ class Relay:
         for row in rows:
             groups.setdefault((row.org_id, row.kind, row.target), []).append(row)
         sent = waiting = postponed = failed = 0
-        for (org_id, kind, target), group in groups.items():
+        # Wake-ups first: somebody waits for them, and other kinds may have to wait themselves.
+        for (org_id, kind, target), group in sorted(
+            groups.items(), key=lambda each: each[0][1] != "wake"
+        ):
             self._crash_points("relay_send:before")
             try:
                 self._send(kind, target)(org_id, group)

@@ -23,9 +23,9 @@ from trace_core.storage.model import schema_name, table_name
 
 _SQL = Statements("trace_core.storage", "versions.sql", "published_views.sql")
 _NAME_BYTES_MAX = 63
-_TURN = timedelta(seconds=20)
+_TURN = timedelta(seconds=10)
 """How long one waits until another has moved its views; less than an outbox row is held."""
-_FIRST_VIEW, _FIRST_VIEW_MAX = timedelta(milliseconds=500), timedelta(seconds=10)
+_FIRST_VIEW, _FIRST_VIEW_MAX = timedelta(milliseconds=500), timedelta(seconds=5)
 """How long the first view is waited for, doubled with each try: those who come to read it wait
 behind us, so it becomes free even if it is read all the time."""
 _OTHER_VIEWS = timedelta(milliseconds=200)
@@ -164,6 +164,7 @@ class PublishedViews:
             for place in range(len(todo)):
                 _apply(tx, todo[(place + tries - 1) % len(todo)])
                 _limit_waits(tx, _OTHER_VIEWS / len(todo))
+            _limit_waits(tx, _OTHER_VIEWS)
             _put_pins(tx, [part for table in wanted for part in table.parts])
         return len(todo)
 
