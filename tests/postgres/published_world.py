@@ -39,6 +39,7 @@ publish:
 """
 """`lines` follows `orders`: a change of b makes both anew."""
 EDITED = SHOP.replace(f"name: b, {_JOB}, operator: work", f"name: b, {_JOB}, operator: rework")
+BOTH = "SELECT o.label, l.label FROM published.orders o JOIN published.lines l USING (id)"
 LOOK = "SELECT dataset_name, view_name FROM trace.published_views ORDER BY 1, 2"
 
 

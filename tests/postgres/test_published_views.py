@@ -13,17 +13,13 @@ from psycopg import sql
 
 from tests.factories import World
 from tests.postgres.data_world import Crash, Frozen
-from tests.postgres.published_world import COLUMNS, EDITED, LOOK, SHOP, PublishedWorld
-from trace_core.dag.model import Column
+from tests.postgres.published_world import BOTH, LOOK, PublishedWorld
 from trace_core.database.data import DataDatabase
 from trace_core.deploy.repoint import Repoints
 from trace_core.kernel.errors import Unavailable
-from trace_core.kernel.ids import DatasetUuid, DatasetVersion
 from trace_core.storage.published_views import PublishedViews
 
 SWITCHES = 50
-WIDER = (*COLUMNS, Column("more", "jsonb"))
-BOTH = "SELECT o.label, l.label FROM published.orders o JOIN published.lines l USING (id)"
 
 
 def test_a_first_commit_leads_to_a_view_within_a_pass(shop: PublishedWorld) -> None:
@@ -197,124 +193,6 @@ def test_a_crash_around_the_commit_is_repeated_harmlessly(
     assert forward.asked() == []
 
 
-def test_a_name_that_is_hidden_loses_its_view_and_gets_it_back(forward: PublishedWorld) -> None:
-    forward.publish(EDITED[: EDITED.index("  lines:")])
-    forward.sender.run_once()
-    assert forward.view_names() == ["orders"]
-    forward.roll_back()
-    forward.sender.run_once()
-    assert forward.view_names() == ["lines", "orders"]
-    assert forward.read(BOTH) == [("two", "two")] * 2
-
-
-def test_a_long_name_is_shortened(shop: PublishedWorld) -> None:
-    long = "orders_" + "x" * 80
-    shop.publish(SHOP.replace("orders:", f"{long}:"))
-    shop.write("b", "one", 1)
-    shop.follow()
-    ((name, view),) = shop.read(LOOK)
-    assert name == long
-    assert view.startswith("orders_xxx")
-    assert len(view.encode()) <= 63
-    assert shop.labels(view) == ["one"]
-
-
-def test_two_orgs_have_views_of_their_own_for_one_name(shop: PublishedWorld) -> None:
-    other = shop.another_org()
-    shop.publish(SHOP, other)
-    for org, label in ((shop.org, "ours"), (other, "theirs")):
-        shop.write("b", label, 1, org=org)
-        shop.follow()
-    (ours, theirs) = (view for _, view in shop.read(LOOK))
-    assert ours == "orders"
-    assert theirs.startswith("orders_")
-    assert (shop.labels(ours), shop.labels(theirs)) == (["ours"], ["theirs"])
-
-
-def test_other_columns_make_another_view(shop: PublishedWorld) -> None:
-    shop.write("b", "one", 1)
-    shop.publish(EDITED)
-    shop.write("b", "two", 1, columns=WIDER)
-    shop.follow()
-    assert shop.read("SELECT * FROM published.orders") == [(1, "two", None)]
-    shop.roll_back()
-    shop.follow()
-    assert shop.read("SELECT * FROM published.orders") == [(1, "one")]
-
-
-MINE = "CREATE VIEW mine AS SELECT label FROM published.orders"
-
-
-def test_what_others_built_on_a_view_stays_while_its_columns_do(forward: PublishedWorld) -> None:
-    forward.data.run(MINE)
-    forward.roll_back()
-    forward.sender.run_once()
-    assert forward.data.one("SELECT DISTINCT label FROM mine") == "one"
-
-
-def test_what_others_built_on_a_view_is_not_dropped_with_it(shop: PublishedWorld) -> None:
-    shop.write("b", "one", 1)
-    shop.follow()
-    shop.data.run(MINE)
-    shop.publish(EDITED)
-    shop.write("b", "two", 1, columns=WIDER)
-    shop.follow()
-    assert shop.labels("orders") == ["one"]
-    (row,) = shop.rows("SELECT last_error FROM outbox WHERE kind = 'repoint'")
-    assert row.last_error == "DependentObjectsStillExist"
-    shop.data.run("DROP VIEW mine")
-    shop.pass_time(minutes=8)
-    shop.sender.run_once()
-    assert shop.labels("orders") == ["two"]
-
-
-PARTS = SHOP[: SHOP.index("publish:")] + (
-    "publish:\n  all_rows: {from: [{job: b, output: 0}, {job: c, output: 0}]}\n"
-)
-"""One name over both outputs."""
-
-
-def keep(shop: PublishedWorld, job: str, backend: str) -> None:
-    _, version = shop.output(job)
-    shop.state.write(
-        "test",
-        "UPDATE dataset_versions SET backend = %(backend)s WHERE dataset_version = %(version)s",
-        {"backend": backend, "version": version},
-    )
-
-
-def test_several_parts_are_one_view_and_those_without_a_table_come_later(
-    shop: PublishedWorld,
-) -> None:
-    shop.publish(PARTS)
-    shop.write("b", "hot", 2)
-    shop.follow()
-    assert shop.read("SELECT * FROM published.all_rows") == [(2, "hot")]
-    shop.write("c", "cold", 1)
-    shop.follow()
-    assert shop.read("SELECT * FROM published.all_rows ORDER BY id") == [(1, "cold"), (2, "hot")]
-    assert shop.view_names() == ["all_rows"]
-
-
-def test_parts_with_other_columns_or_elsewhere_have_no_view(shop: PublishedWorld) -> None:
-    shop.publish(PARTS)
-    shop.write("b", "hot", 2)
-    shop.write("c", "cold", 1)
-    shop.follow()
-    assert shop.view_names() == ["all_rows"]
-    keep(shop, "c", "s3")
-    shop.pass_time(minutes=2)
-    shop.follow()
-    assert shop.view_names() == []
-    keep(shop, "c", "postgres")
-    shop.publish(PARTS.replace("operator: work", "operator: rework"))
-    shop.write("b", "hot", 2)
-    shop.write("c", "cold", 1, columns=WIDER)
-    shop.pass_time(minutes=2)
-    shop.follow()
-    assert shop.view_names() == []
-
-
 def test_a_row_that_was_given_up_is_reset_as_long_as_views_are_wrong(
     forward: PublishedWorld,
 ) -> None:
@@ -381,16 +259,3 @@ def test_a_dag_without_rows_in_postgres_asks_for_nothing(chain: World) -> None:
     repoints = Repoints(chain.state, PublishedViews(nowhere), chain.clock, chain.ids, chain.waker)
     assert repoints.chore() == 0
     assert chain.rows("SELECT FROM outbox WHERE kind <> 'wake'") == []
-
-
-def test_a_deleted_version_takes_its_pin_along(forward: PublishedWorld) -> None:
-    dataset, version = forward.output("b")
-    forward.roll_back()
-    pins = "SELECT count(*) FROM trace.published_pins"
-    # A view still shows it.
-    with pytest.raises(psycopg.errors.DependentObjectsStillExist):
-        forward.data.tables.delete_version(DatasetUuid(dataset), DatasetVersion(version))
-    forward.sender.run_once()
-    assert forward.data.one(pins) == 4
-    forward.data.tables.delete_version(DatasetUuid(dataset), DatasetVersion(version))
-    assert forward.data.one(pins) == 3
