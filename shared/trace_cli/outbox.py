@@ -15,8 +15,10 @@ commands = typer.Typer(
     help="What waits to leave the database, or was given up.", no_args_is_help=True
 )
 
-Kind = Annotated[str | None, typer.Option(help="Only rows of this kind, such as wake.")]
-Target = Annotated[str | None, typer.Option(help="Only rows for this target, such as worker.")]
+Kind = Annotated[str | None, typer.Option(help="Only rows of this kind: wake or repoint.")]
+Target = Annotated[
+    str | None, typer.Option(help="Only rows for this target: a runtime, or the id of a DAG.")
+]
 
 
 @commands.command(name="list")

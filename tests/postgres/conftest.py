@@ -14,6 +14,7 @@ from tests.manual_clock import ManualClock
 from tests.postgres.data_world import DataWorld
 from tests.postgres.library import Library
 from tests.postgres.lite_app import OPERATORS, UNLIMITED, CountingState, Org, SilentWaker
+from tests.postgres.published_world import EDITED, SHOP, PublishedWorld
 from tests.postgres.served import Person, Served
 from tests.postgres.shell import local_shell, shell
 from trace_core import telemetry
@@ -107,12 +108,6 @@ def admin(served: Served) -> Person:
 def library(served: Served, admin: Person) -> Library:
     found = Library(served, admin, served.member("carla", PlatformRole.WRITER))
     found.deploy(found.creator)
-    # As a deploy writes it down, and as its file says.
-    found.change(
-        "INSERT INTO pointer_moves SELECT c.dataset_uuid, c.swap, c.dataset_version, NULL,"
-        " v.created_at FROM dataset_current c JOIN dataset_versions v"
-        " ON v.dataset_version = c.dataset_version ON CONFLICT DO NOTHING"
-    )
     found.change("UPDATE publications SET freshness = '60 s' WHERE dataset_name = 'orders'")
     return found
 
@@ -124,3 +119,24 @@ def data_world(
     found = DataWorld(data_dsn, tmp_path / "objects", manual_clock, ids)
     yield found
     found.close()
+
+
+@pytest.fixture
+def shop(
+    state_database: StateDatabase, data_world: DataWorld, manual_clock: ManualClock, ids: Ids
+) -> PublishedWorld:
+    """Two datasets of one DAG, published in Postgres; nothing is committed."""
+    found = PublishedWorld(state_database, data_world, manual_clock, ids)
+    found.publish()
+    return found
+
+
+@pytest.fixture
+def forward(shop: PublishedWorld) -> PublishedWorld:
+    """Version 2 is active; both versions have rows, which carry the name of theirs."""
+    for text, label in ((SHOP, "one"), (EDITED, "two")):
+        shop.publish(text)
+        shop.write("b", label, 1, 2)
+        shop.write("c", label, 1, 2)
+    shop.follow()
+    return shop

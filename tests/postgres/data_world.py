@@ -71,6 +71,10 @@ class DataWorld:
             row = connection.execute(statement, params).fetchone()  # type: ignore[arg-type]
             return row[0] if row else None
 
+    def run(self, statement: str) -> None:
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            connection.execute(statement)  # type: ignore[arg-type]
+
     def wait_until_blocked(self) -> None:
         """Until some session of this database waits for another."""
         statement = (

@@ -24,15 +24,10 @@ WIDTH = 100
 def shop(shell: Shell, tmp_path: Path) -> Iterator[Library]:
     """The DAG `shop`, deployed by whoever types; `totals` has rows in two partitions."""
     (tmp_path / "shop.yaml").write_text(SHOP)
-    shell.says("dag", "deploy", "shop.yaml")
+    shell.says("dag", "apply", "shop.yaml")
     app = App(Settings.from_env())
     served: Any = SimpleNamespace(app=app)
     found = Library(served, served, served)
-    found.change(
-        "INSERT INTO pointer_moves SELECT c.dataset_uuid, c.swap, c.dataset_version, NULL,"
-        " v.created_at FROM dataset_current c JOIN dataset_versions v"
-        " ON v.dataset_version = c.dataset_version ON CONFLICT DO NOTHING"
-    )
     _, version = found.stored_in("totals")
     found.write(version, Scope.of_range(1, 3), [order(each) for each in (1, 2, 3)])
     found.write(version, Scope.of_range(4, 6), [order(each) for each in (4, 5, 6)])

@@ -9,6 +9,7 @@ from trace_core.identity.model import SYSTEM
 from trace_core.kernel.errors import Denied, Unavailable
 from trace_core.kernel.ids import OrgId
 from trace_core.outbox.model import OutboxStatus
+from trace_core.outbox.relay import Relay
 from trace_core.outbox.store import OutboxRow
 from trace_core.ports.waker import Function
 
@@ -170,3 +171,28 @@ def test_one_target_that_breaks_does_not_hold_back_another(chain: World) -> None
     report = chain.relay(**{"lambda": broken, "worker": sends}).run_once()
     assert (report.sent, report.postponed) == (1, 1)
     assert chain.rows("SELECT last_error FROM outbox")[0].last_error == "ZeroDivisionError"
+
+
+def test_a_row_goes_to_the_sender_of_its_kind_and_an_unknown_kind_is_postponed(
+    chain: World,
+) -> None:
+    chain.state.write("test", "UPDATE outbox SET kind = 'repoint', target = 'dag'", {})
+    worker, repoint = Sends(), Sends()
+    assert chain.relay(worker=worker, dag=worker).run_once().postponed == 1
+    chain.pass_time(minutes=1)
+    relay = Relay(chain.outbox, chain.clock, {"dag": worker}, kinds={"repoint": repoint})
+    assert relay.run_once().sent == 1
+    assert [row.target for row in repoint.rows] == ["dag"]
+    assert worker.rows == []
+
+
+def test_wake_ups_go_before_what_may_take_its_time(chain: World) -> None:
+    sent: list[str] = []
+
+    def note(_org_id: OrgId, rows: Sequence[OutboxRow]) -> None:
+        sent.extend(row.kind for row in rows)
+
+    chain.state.write("test", "UPDATE outbox SET kind = 'repoint', target = 'dag'", {})
+    chain.feed(1)
+    Relay(chain.outbox, chain.clock, {"worker": note}, kinds={"repoint": note}).run_once()
+    assert sent == ["wake", "repoint"]

@@ -14,6 +14,8 @@ from trace_core.deploy.builds import Builds, Verdicts
 from trace_core.deploy.deploy_views import DeployViews
 from trace_core.deploy.hooks import Hooks
 from trace_core.deploy.plans import Plans
+from trace_core.deploy.repoint import KIND as REPOINT
+from trace_core.deploy.repoint import Repoints
 from trace_core.deploy.requests import Requests
 from trace_core.deploy.service import Deploys
 from trace_core.deploy.views import DagViews
@@ -30,7 +32,9 @@ from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.waker import Function
 from trace_core.registry.lineage import Lineage
 from trace_core.registry.pins import PinResolver
+from trace_core.settings import Profile
 from trace_core.storage.model import Manifest, ManifestIdentity
+from trace_core.storage.published_views import PublishedViews
 from trace_core.storage.stored_manifests import verify_manifest
 from trace_core.tasks.admin import TaskAdmin
 from trace_core.tasks.claim import Claims
@@ -263,10 +267,30 @@ class App(RegistryServices):
             ),
             Runtime.DISPATCHER.value: self._wake_dispatcher,
         }
-        return Relay(Outbox(self.state, self.jitter), self.clock, sends)
+        # Both look for the data database when they need it: work goes on while it is away.
+        kinds = {REPOINT: self._repoint} if self.has_data else {}
+        return Relay(Outbox(self.state, self.jitter), self.clock, sends, kinds=kinds)
+
+    def _repoint(self, org_id: OrgId, rows: Sequence[OutboxRow]) -> None:
+        self.repoints.send(org_id, rows)
 
     def _wake_dispatcher(self, _org_id: OrgId, _rows: Sequence[OutboxRow]) -> None:
         self.waker.wake(Function.DISPATCHER)
+
+    @property
+    def has_data(self) -> bool:
+        """A deployment without rows in Postgres may do without a data database."""
+        settings = self.settings
+        on_one_machine = settings.profile is Profile.LITE
+        given = settings.data_dsn or settings.data_secret or "data" in self._given
+        return on_one_machine or bool(given)
+
+    @property
+    def repoints(self) -> Repoints:
+        return self._part("repoints", self._build_repoints)
+
+    def _build_repoints(self) -> Repoints:
+        return Repoints(self.state, PublishedViews(self.data), self.clock, self.ids, self.waker)
 
     @property
     def history(self) -> History:
@@ -280,9 +304,10 @@ class App(RegistryServices):
         control = Control(
             self.state, self.clock, self.claims, self.completions, self.payloads, self.catalog
         )
+        of_data = (lambda: self.repoints.chore(),) if self.has_data else ()
         return Dispatcher(
             self.state, self.clock, self.ids, self.waker, control, self.timings,
-            chores=(self.builds.chore, self.backfills.chore),
+            chores=(self.builds.chore, self.backfills.chore, *of_data),
         )  # fmt: skip
 
     @property

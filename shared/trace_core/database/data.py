@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from psycopg import Connection, sql
@@ -28,9 +29,15 @@ from trace_core.database.postgres import (
     rows_of,
 )
 from trace_core.kernel.crash_points import CrashPoints, no_crash_points
-from trace_core.kernel.errors import Denied, Invalid, NotFound
+from trace_core.kernel.errors import Denied, Invalid, NotFound, Unavailable
 
 _TYPE = re.compile(r'[a-z]+( [a-z]+)?(\([0-9]{1,4}(, ?[0-9]{1,4})?\))?( COLLATE "C")?')
+
+
+class InUse(Unavailable):
+    """Somebody uses it for longer than this could wait; try again."""
+
+    code = "InUse"
 
 
 class DataRole(StrEnum):
@@ -72,7 +79,22 @@ class Condition:
     text: str
 
 
-Place = str | Columns | Definitions | Selected | Condition
+@dataclass(frozen=True)
+class Constant:
+    """An id in the definition of a view, which takes no parameters."""
+
+    value: UUID
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query inside a statement, with places of its own."""
+
+    text: str
+    places: Places
+
+
+Place = str | Columns | Definitions | Selected | Condition | Constant | Query
 Places = Mapping[str, Place]
 
 
@@ -95,6 +117,10 @@ def _part(place: Place) -> sql.Composable:
             return sql.SQL(", ").join([_selected(name, as_text) for name, as_text in columns])
         case Condition(text):
             return sql.SQL(text)
+        case Constant(value):
+            return sql.Literal(value)
+        case Query(text, places):
+            return sql.SQL(text).format(**{name: _part(each) for name, each in places.items()})
 
 
 def _definition(name: str, kind: str) -> sql.Composable:
@@ -174,6 +200,10 @@ class DataDatabase(Database):
         except psycopg.DataError as error:
             reason = error.diag.message_primary or "it does not fit its column"
             raise Invalid(f"The data database refused a value: {reason}.") from error
+        except Unavailable as error:
+            if isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
+                raise InUse from error
+            raise
 
     @contextmanager
     def transaction(self, name: str) -> Iterator[DataTransaction]:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from trace_core.database.state import Row, Transaction, as_json
+from trace_core.deploy.repoint import ask_repoint
 from trace_core.deploy.statements import SQL
 from trace_core.kernel import limits
 from trace_core.kernel.errors import Conflict
@@ -92,6 +93,7 @@ def switch_version(tx: Transaction, ids: Ids, switch: Switch) -> Switched:
             SQL["wake_dag"],
             params | {"outbox_ids": ids.many(RUNTIMES), "wake_fanout": limits.WAKE_FANOUT},
         )
+    ask_repoint(tx, ids, params)
     return Switched(len(moved))
 
 

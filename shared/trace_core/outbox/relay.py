@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from trace_core.kernel import limits
 from trace_core.kernel.crash_points import CrashPoints, no_crash_points
@@ -52,11 +53,14 @@ class Relay:
         clock: Clock,
         sends: Mapping[str, Send],
         *,
+        kinds: Mapping[str, Send] = MappingProxyType({}),
         crash_points: CrashPoints = no_crash_points,
     ) -> None:
+        """`sends` has the ways to wake each runtime, `kinds` those of rows that are no wake-ups."""
         self._outbox = outbox
         self._clock = clock
         self._sends = sends
+        self._kinds = kinds
         self._crash_points = crash_points
 
     def run_once(self, limit: int = 100) -> RelayReport:
@@ -65,7 +69,10 @@ class Relay:
         for row in rows:
             groups.setdefault((row.org_id, row.kind, row.target), []).append(row)
         sent = waiting = postponed = failed = 0
-        for (org_id, kind, target), group in groups.items():
+        # Wake-ups first: somebody waits for them, and other kinds may have to wait themselves.
+        for (org_id, kind, target), group in sorted(
+            groups.items(), key=lambda each: each[0][1] != "wake"
+        ):
             self._crash_points("relay_send:before")
             try:
                 self._send(kind, target)(org_id, group)
@@ -77,7 +84,7 @@ class Relay:
             except Exception as error:
                 # One target that fails must not keep the others waiting.
                 reason = error.code if isinstance(error, TraceError) else type(error).__name__
-                logger.warning("outbox rows for %s postponed: %s", target, reason)
+                logger.warning("outbox rows %s %s postponed: %s", kind, target, reason)
                 given_up = self._outbox.postpone(
                     group, reason, self._clock.now(), hopeless=isinstance(error, Denied)
                 )
@@ -120,6 +127,7 @@ class Relay:
                 return total
 
     def _send(self, kind: str, target: str) -> Send:
-        if kind != "wake" or target not in self._sends:
+        send = self._sends.get(target) if kind == "wake" else self._kinds.get(kind)
+        if send is None:
             raise TraceError(f"No way to send {kind} to {target}.")
-        return self._sends[target]
+        return send

@@ -74,6 +74,7 @@ class VersionTables:
             tasks = [row.task_id for row in tx.all(_SQL["tasks_of_version"], params)]
             tx.run(_SQL["drop_records"], params)
             tx.run(_SQL["drop_completions"], {"task_ids": Uuids(tasks)})
+            tx.run(_SQL["drop_pin"], params)
             tx.run(_SQL["drop_version"], params)
             left = tx.one(_SQL["other_versions"], {"dataset_uuid": dataset_uuid})
             if left is not None and left.n == 0:

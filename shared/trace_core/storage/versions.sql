@@ -77,6 +77,10 @@ DELETE FROM trace.completions c
 -- Who wrote to it.
 SELECT DISTINCT task_id FROM trace.records WHERE dataset_version = %(dataset_version)s;
 
+-- name: drop_pin
+-- How far the views of its names could show it.
+DELETE FROM trace.published_pins WHERE dataset_version = %(dataset_version)s;
+
 -- name: drop_version
 -- Its counter.
 DELETE FROM trace.versions WHERE dataset_version = %(dataset_version)s;

@@ -74,6 +74,7 @@ NEVER_ANSWERED = {
     "Damaged": "is answered as Internal",
     "Denied": "is answered as Internal",
     "Fenced": "ends an attempt that writes to the data database",
+    "InUse": "postpones an outbox row that moves views",
     "InputsMoved": "stops a cutover, which nobody waits for",
     "MigrationChanged": "ends a migration",
     "PortTaken": "ends `trace dev`",
