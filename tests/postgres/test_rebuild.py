@@ -9,6 +9,8 @@ import pytest
 from tests.factories import CHAIN, World
 from trace_core.identity.model import SYSTEM
 from trace_core.kernel.errors import DeployUnderWay, Invalid
+from trace_core.registry.purge import SQL as PURGE
+from trace_core.registry.purge import PurgeBegan
 from trace_core.tasks.claim import Claimed
 
 B = "{name: b, activation: reactive, runtime: worker, operator: "
@@ -278,3 +280,44 @@ def test_a_failed_build_waits_for_a_retry_and_forgets_the_error_then(fed: Any) -
     assert (deploys(world)[-1].status, deploys(world)[-1].error) == ("Building", None)
     settle(world)
     assert deploys(world)[-1].status == "Done"
+
+
+def test_a_purged_version_is_not_returned_to_and_its_definition_is_built_anew(fed: Any) -> None:
+    world, source = fed
+    world.deploys.deploy(world.org, EDITED, "chain.yaml", SYSTEM)
+    settle(world)
+    world.accept(source, [world.event("a", 5)])
+    settle(world)
+    gone = world.rows(
+        "SELECT v.dataset_version FROM dataset_versions v JOIN jobs j USING (job_id)"
+        " WHERE j.standing = 'retired' AND j.name = 'b'"
+    )
+    now = world.clock.now()
+    for row in gone:
+        params = {"dataset_version": row.dataset_version, "now": now}
+        mark = "UPDATE dataset_versions SET purge_marked_at = %(now)s"
+        world.state.write("test", f"{mark} WHERE dataset_version = %(dataset_version)s", params)
+        world.state.write("test", PURGE["finish"], params)
+    with pytest.raises(PurgeBegan):
+        world.deploys.rollback(world.org, "chain", SYSTEM)
+    again = world.deploys.deploy(world.org, CHAIN, "chain.yaml", SYSTEM)
+    assert again.builds == ("b",)
+    settle(world)
+    assert sorted(outputs_of(world, "b")) == [f"c{n}" for n in range(6)]
+    # Its reader was not purged, and has seen nothing of the version that took the purged one's place.
+    assert {f"c{n}" for n in range(6)} == set(outputs_of(world, "c"))
+
+
+def test_a_mark_for_purge_is_taken_back_by_whoever_needs_the_version(fed: Any) -> None:
+    world, _source = fed
+    world.deploys.deploy(world.org, EDITED, "chain.yaml", SYSTEM)
+    settle(world)
+    world.state.write(
+        "test",
+        "UPDATE dataset_versions v SET purge_marked_at = %(now)s FROM jobs j"
+        " WHERE j.job_id = v.job_id AND j.standing = 'retired'",
+        {"now": world.clock.now()},
+    )
+    world.deploys.rollback(world.org, "chain", SYSTEM)
+    marked = "SELECT count(*) AS n FROM dataset_versions WHERE purge_marked_at IS NOT NULL"
+    assert world.rows(marked)[0].n == 0

@@ -307,7 +307,10 @@ class App(RegistryServices):
         of_data = (lambda: self.repoints.chore(),) if self.has_data else ()
         return Dispatcher(
             self.state, self.clock, self.ids, self.waker, control, self.timings,
-            chores=(self.builds.chore, self.backfills.chore, *of_data),
+            chores=(
+                self.builds.chore, self.backfills.chore, self.read_rights.sweep,
+                self.purges.chore, *of_data,
+            ),
         )  # fmt: skip
 
     @property

@@ -19,6 +19,7 @@ from trace_core.deploy.switch import (
     Switch,
     follow_standing,
     lock_for_switch,
+    reclaim_versions,
     switch_version,
 )
 from trace_core.kernel import limits
@@ -67,6 +68,7 @@ def begin_build(tx: Transaction, ids: Ids, params: Mapping[str, Any]) -> None:
     """The hold begins: inputs of the build are fixed, and what comes later is noted as a gap."""
     named = dict(params) | {"dag_version_id": params["to_version"]}
     versions = lock_for_switch(tx, named)
+    reclaim_versions(tx, named)
     tx.run(SQL["fix_inputs"], named)
     tx.run(SQL["open_build"], named)
     if params["capacity_id"] is not None:

@@ -19,6 +19,7 @@ from trace_core.deploy.statements import SQL
 from trace_core.kernel import limits
 from trace_core.kernel.errors import Conflict
 from trace_core.kernel.ids import DagId, DagVersionId, Ids, OrgId, UserId
+from trace_core.registry.purge import reclaim
 from trace_core.tasks.events import RUNTIMES
 
 
@@ -67,6 +68,7 @@ def lock_for_switch(tx: Transaction, params: Mapping[str, Any]) -> list[UUID]:
 def switch_version(tx: Transaction, ids: Ids, switch: Switch) -> Switched:
     params: dict[str, Any] = dict(vars(switch))
     versions = lock_for_switch(tx, params)
+    reclaim_versions(tx, params)
     moved_inputs = tx.all(SQL["moved_external_inputs"], params)
     if moved_inputs:
         row = moved_inputs[0]
@@ -95,6 +97,12 @@ def switch_version(tx: Transaction, ids: Ids, switch: Switch) -> Switched:
         )
     ask_repoint(tx, ids, params)
     return Switched(len(moved))
+
+
+def reclaim_versions(tx: Transaction, params: Mapping[str, Any]) -> None:
+    """What a version needs is not purged under it; what was purged already stops it here."""
+    rows = tx.all(SQL["jobs_of_dag_version"], params)
+    reclaim(tx, [row.job_id for row in rows], due_before=params["now"] - limits.PURGE_GRACE)
 
 
 def follow_standing(tx: Transaction, params: dict[str, Any]) -> None:

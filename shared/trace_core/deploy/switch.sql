@@ -4,6 +4,10 @@
 -- Before any counter, as everybody locks them who needs both.
 SELECT job_id FROM jobs WHERE dag_id = %(dag_id)s ORDER BY job_id FOR NO KEY UPDATE
 
+-- name: jobs_of_dag_version
+-- The jobs of the version that is to be current.
+SELECT job_id FROM dag_version_jobs WHERE dag_version_id = %(to_version)s
+
 -- name: lock_versions
 -- Every version whose events may go elsewhere from now on: what the DAG's jobs read, and what they
 -- make. Nobody announces anything on them until the commit, and whoever waited looks at routes anew.
@@ -100,14 +104,13 @@ DELETE FROM gaps g
  WHERE j.job_id = g.job_id AND j.dag_id = %(dag_id)s AND g.up_to <= g.after_number
 
 -- name: open_history
--- Datasets of other DAGs that a job reads for the first time: what they hold already is work, too.
+-- Versions that a job reads for the first time, of other DAGs or of a job that was purged and built
+-- anew: what they hold already is work, too.
 INSERT INTO gaps (job_id, dataset_version, latest, after_number, up_to, priority)
 SELECT r.job_id, r.dataset_version, true, 0, c.last_number, 1
   FROM derived_routes r
-  JOIN dataset_versions v ON v.dataset_version = r.dataset_version
-  JOIN datasets s ON s.dataset_uuid = v.dataset_uuid
   JOIN version_counters c ON c.dataset_version = r.dataset_version
- WHERE r.dag_id = %(dag_id)s AND s.dag_id <> %(dag_id)s AND r.triggers AND c.last_number > 0
+ WHERE r.dag_id = %(dag_id)s AND r.triggers AND c.last_number > 0
    AND NOT EXISTS (SELECT FROM routes o
                     WHERE o.job_id = r.job_id AND o.dataset_version = r.dataset_version)
    AND NOT EXISTS (SELECT FROM gaps g

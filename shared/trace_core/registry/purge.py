@@ -66,6 +66,16 @@ def version_prefix(org_id: UUID, dataset: UUID, version: UUID) -> str:
     return f"org/{org_id}/dataset/{dataset}/version/{version}/"
 
 
+def reclaim(tx: Transaction, job_ids: Sequence[UUID], *, due_before: datetime) -> None:
+    """Take back the marks of what these jobs write; what is due, or gone, is refused."""
+    rows = tx.all(SQL["lock_of_jobs"], {"job_ids": list(job_ids)})
+    marks = [(row.dataset_version, row.purge_marked_at) for row in rows if row.purge_marked_at]
+    if any(row.purged_at for row in rows) or any(mark <= due_before for _, mark in marks):
+        raise PurgeBegan("A version that this needs was purged; deploy its definition again.")
+    if marks:
+        tx.run(SQL["keep"], {"versions": [version for version, _ in marks]})
+
+
 class Purges:
     def __init__(
         self,
@@ -151,12 +161,7 @@ class Purges:
 
         Marks are taken back. What is being deleted, or is gone, is refused.
         """
-        rows = tx.all(SQL["lock_of_jobs"], {"job_ids": list(job_ids)})
-        if any(row.purged_at is not None or self._is_due(row) for row in rows):
-            raise PurgeBegan("A version that this needs was purged; deploy its definition again.")
-        marked = [row.dataset_version for row in rows if row.purge_marked_at is not None]
-        if marked:
-            tx.run(SQL["keep"], {"versions": marked})
+        reclaim(tx, job_ids, due_before=self._due_before())
 
     # The sweep --------------------------------------------------------------------------------
 

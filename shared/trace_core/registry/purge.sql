@@ -112,6 +112,14 @@ WITH done AS (
      WHERE dataset_version = %(dataset_version)s AND purge_marked_at IS NOT NULL
        AND purged_at IS NULL
     RETURNING job_id
+),
+-- The versions that it was part of are not what that definition would make any more.
+parted AS (
+    UPDATE dag_versions v
+       SET content_sha256 = v.content_sha256 || ':purged:' || d.job_id
+      FROM done d
+      JOIN dag_version_jobs a ON a.job_id = d.job_id
+     WHERE v.dag_version_id = a.dag_version_id
 )
 UPDATE jobs j
    SET built_at = NULL, fingerprint = j.fingerprint || ':purged:' || j.job_id
