@@ -17,7 +17,7 @@ help: ## Show the targets
 	$(UV) sync --frozen --quiet
 	@touch $@
 
-demo: .venv/.synced ## Run a DAG, kill a worker in the middle of it, and watch it complete
+demo: .venv/.synced ## Run a DAG, kill a worker in the middle of it; then edit a job, and roll back
 	@$(RUN) python -m dags.demo
 
 test: check ## Check, then run every test

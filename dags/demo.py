@@ -1,4 +1,4 @@
-"""`make demo`: run a DAG, kill a worker in the middle of a task, and watch everything complete."""
+"""`make demo`: run a DAG, kill a worker in the middle of a task; then edit a job, and go back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
-from trace_cli.dags import deploy_file
+from dags.demo_change import change_a_job
+from trace_cli.changes import deploy_file
 from trace_cli.platform import Choices, Platform
 from trace_cli.transport import LocalTransport
 from trace_client import Client
@@ -63,15 +64,23 @@ def main() -> int:
     with _logs_aside(home), Platform(settings, choices) as platform:
         api = Client(LocalTransport(platform.app))
         try:
-            _run(api, platform, home)
+            worker = _run(api, platform, home)
+            try:
+                example = _what_happened(api, time.monotonic() - began)
+                ended = change_a_job(api, DAG_FILE, home, console)
+            finally:
+                _stop(worker)
+            if ended.status != "Done":
+                raise DemoFailed(f"deploy {ended.number} is {ended.status}: {ended.error}")
         except DemoFailed as error:
             console.print(f"[red]The demo failed:[/] {error}")
             return 1
-        _last_screen(api, home, time.monotonic() - began)
+        _last_screen(home, example, time.monotonic() - began)
     return 0
 
 
-def _run(api: Client, platform: Platform, home: Path) -> None:
+def _run(api: Client, platform: Platform, home: Path) -> subprocess.Popen[bytes]:
+    """Answers the worker that is left."""
     deploy_file(api, DAG_FILE)
     _say(f"Deployed [bold]{DAG_FILE.name}[/]: 6 jobs with source, aggregator, splitter, fan-out")
     first = _worker(platform, home)
@@ -87,8 +96,12 @@ def _run(api: Client, platform: Platform, home: Path) -> None:
     second = _worker(platform, home)
     _say(f"Started worker 2 (process {second.pid}); the lease of the dead one runs out in 4 s")
     _wait(lambda: _all_completed(api), "every task to complete", api, progress=True)
-    os.killpg(second.pid, signal.SIGTERM)
-    second.wait(20)
+    return second
+
+
+def _stop(worker: subprocess.Popen[bytes]) -> None:
+    os.killpg(worker.pid, signal.SIGTERM)
+    worker.wait(20)
 
 
 def _worker(platform: Platform, home: Path) -> subprocess.Popen[bytes]:
@@ -141,7 +154,8 @@ def _wait(done: Callable[[], Any], what: str, api: Client, *, progress: bool = F
     raise DemoFailed(f"waited {PATIENCE_SECONDS:.0f} s for {what}")
 
 
-def _last_screen(api: Client, home: Path, seconds: float) -> None:
+def _what_happened(api: Client, seconds: float) -> str:
+    """Answers a task that is worth a look."""
     retried = [
         api.task(task.task_id)
         for task in api.tasks(job="measure", limit=100).tasks
@@ -169,7 +183,6 @@ def _last_screen(api: Client, home: Path, seconds: float) -> None:
     console.print(jobs)
     console.print(attempts)
     total = sum(EXPECTED.values())
-    example = retried[0].task_id if retried else "TASK"
     console.print(
         Panel(
             f"[green]All {total} tasks completed in {seconds:.0f} s.[/] Worker 1 was killed in the "
@@ -181,6 +194,19 @@ def _last_screen(api: Client, home: Path, seconds: float) -> None:
             title_align="left",
         )
     )
+    return str(retried[0].task_id) if retried else "TASK"
+
+
+def _last_screen(home: Path, example: str, seconds: float) -> None:
+    console.print(
+        Panel(
+            "[green]Version 1 answered until version 2 was whole[/], the switch was one "
+            "transaction, and so was the way back: its data was still there, and nothing had to "
+            f"be computed again. The whole demo took {seconds:.0f} s.",
+            title="What happened",
+            title_align="left",
+        )
+    )
     console.print("Look around; the state of the demo is kept until the next one:", style="bold")
     trace = f"TRACE_HOME={home} .venv/bin/trace"
     graph = f".venv/bin/trace dag graph {DAG_FILE.relative_to(HERE.parent)} --operators {OPERATORS}"
@@ -188,6 +214,7 @@ def _last_screen(api: Client, home: Path, seconds: float) -> None:
         f"{trace} status",
         f"{trace} task show {example}",
         f"{trace} task logs {example}",
+        f"{trace} deploy list demo",
         graph,
     ):
         console.print(f"  {line}", soft_wrap=True)

@@ -56,6 +56,9 @@ ALARMS = (
     Alarm(
         "DispatcherSwept", "dispatcher", "DispatcherSwept", "dispatcher", 0, 15, Statistic.MINIMUM
     ),
+    Alarm("CommitsRefused", "commits", "CommitsRefused", "dispatcher", 0, 1, Statistic.SUM),
+    Alarm("DeployAge", "deploys", "DeployAge", "reaper", 21_600, 15),
+    Alarm("DeploysStuck", "deploys", "DeploysStuck", "reaper", 0, 10, Statistic.MINIMUM),
     Alarm(
         "HistoryMonthsAhead",
         "history_partitions",

@@ -1,4 +1,4 @@
-"""DAGs: deploy, look at, pause, resume, ask, and let others call."""
+"""DAGs: look at, pause, resume, ask, and let others call."""
 
 from __future__ import annotations
 
@@ -15,20 +15,6 @@ def dags(call: Call) -> answers.DagPage:
     found = call.app.views.dags(call.principal.org_id)
     rows, following = pages.cut_whole(found, query, lambda row: str(row["name"]))
     return answers.DagPage(dags=rows, next=following)
-
-
-@api.route("POST", "/v1/dags")
-def deploy(call: Call) -> Answer[answers.Deployed]:
-    org_id, given = call.principal.org_id, call.parse(user_calls.DeployRequest)
-    done = call.app.deploys.deploy(org_id, given.text, given.filename, call.actor)
-    body = answers.Deployed(
-        dag=done.dag,
-        version=done.version,
-        created=done.created,
-        jobs=list(done.jobs),
-        webhooks=list(done.webhooks),
-    )
-    return Answer(201 if done.created else 200, body)
 
 
 @api.route("GET", "/v1/dags/<dag>")

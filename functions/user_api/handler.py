@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from functions.user_api import credentials, dags, members, operations, tasks
+from functions.user_api import (
+    credentials,
+    dags,
+    datasets,
+    deploys,
+    members,
+    operations,
+    tasks,
+)
 from functions.user_api.api import Call, api, telemetry
 from trace_core.http import openapi
 
-__all__ = ["api", "credentials", "dags", "handler", "members", "operations", "tasks"]
+__all__ = [
+    "api",
+    "credentials",
+    "dags",
+    "datasets",
+    "deploys",
+    "handler",
+    "members",
+    "operations",
+    "tasks",
+]
 
 
 @api.route("GET", "/v1/openapi.json")

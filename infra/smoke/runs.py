@@ -9,7 +9,7 @@ from pathlib import Path
 from dags.demo import DAG_FILE, EXPECTED, OPERATORS
 from infra.smoke import history
 from infra.smoke.errors import SmokeFailed
-from trace_cli.dags import deploy_file
+from trace_cli.changes import deploy_file
 from trace_cli.platform import Choices, Platform
 from trace_cli.transport import LocalTransport
 from trace_client import Client

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from trace_cli import dag_file
+from trace_cli import backfills, changes, dag_file
 from trace_cli.output import (
     AsJson,
     Cursor,
@@ -17,64 +16,23 @@ from trace_cli.output import (
     hint,
     more,
     print_json,
-    print_problems,
     say,
     table,
 )
 from trace_cli.transport import connect
-from trace_client import ApiError, Client, each_page
-from trace_core.http.work_answers import DagPage, Deployed
+from trace_client import each_page
+from trace_core.http.work_answers import DagPage, DagVersion, DagVersionPage
 from trace_core.kernel.errors import Invalid, NotFound
 
 commands = typer.Typer(help="DAG files and deployed DAGs.", no_args_is_help=True)
 commands.command()(dag_file.validate)
 commands.command()(dag_file.graph)
+commands.command()(changes.plan)
+commands.command()(changes.apply)
+commands.command()(changes.rollback)
+commands.command()(backfills.backfill)
 
 Dag = Annotated[str, typer.Argument(help="Name of the DAG.")]
-
-
-@commands.command()
-def deploy(
-    file: Annotated[Path, typer.Argument(help="DAG file to deploy.")], as_json: AsJson = False
-) -> None:
-    """Deploy a DAG file: its jobs begin to work."""
-    with connect() as api:
-        done = deploy_file(api, file)
-    if as_json:
-        print_json(done)
-    elif done.created:
-        say(deployed_line(done))
-        for job in done.webhooks:
-            say(
-                f"{job} can be called once it has a secret: "
-                f"trace hook secret {done.dag} {job} --rotate"
-            )
-        hint(f"Next: trace status, or trace task list --dag {done.dag}")
-    else:
-        say(deployed_line(done))
-
-
-def deploy_file(api: Client, file: Path) -> Deployed:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise Invalid(f"{file} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise Invalid(f"{file} is not UTF-8 text.") from error
-    try:
-        return api.deploy(text, str(file)[-500:])
-    except ApiError as error:
-        if error.error_code == "DagInvalid":
-            print_problems(error.details.get("problems", []), text)
-        raise
-
-
-def deployed_line(done: Deployed) -> str:
-    count = len(done.jobs)
-    if not done.created:
-        return f"{done.dag} version {done.version} is deployed already; nothing changed."
-    jobs = "1 job" if count == 1 else f"{count} jobs"
-    return f"Deployed {done.dag} version {done.version} with {jobs}."
 
 
 @commands.command()
@@ -109,7 +67,7 @@ def list_dags(as_json: AsJson = False) -> None:
         print_json(DagPage(dags=dags, next=None))
     elif not dags:
         say("No DAG is deployed.")
-        hint("Next: trace dag deploy FILE")
+        hint("Next: trace dag apply FILE")
     else:
         table(
             ("DAG", "Version", "Jobs", "State", "Active since"),
@@ -160,26 +118,39 @@ def versions(
     cursor: Cursor = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the versions of a DAG, the newest first."""
+    """List the versions of a DAG, the newest first: which is active, which is being built."""
     with connect() as api:
         found = api.dag_versions(dag, limit=limit, cursor=cursor)
     if as_json:
         print_json(found)
-        return
+    else:
+        show_versions(found)
+
+
+def show_versions(found: DagVersionPage) -> None:
     table(
-        ("Version", "State", "Jobs", "Deployed", "By"),
+        ("Version", "State", "Jobs", "Deployed", "By", "Last made active"),
         [
             (
                 each.number,
-                "active" if each.active else "former",
+                _state(each),
                 each.jobs,
                 ago(each.created_at),
                 each.created_by,
+                ago(each.activated_at),
             )
             for each in found.versions
         ],
     )
     more(found.next)
+
+
+def _state(version: DagVersion) -> str:
+    if version.active:
+        return "active"
+    if version.candidate:
+        return "candidate"
+    return "former" if version.activated_at else "never active"
 
 
 @commands.command()

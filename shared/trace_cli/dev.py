@@ -12,7 +12,7 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from trace_cli.dags import deploy_file, deployed_line
+from trace_cli.changes import deploy_file, deployed_line
 from trace_cli.interrupt import until_interrupted
 from trace_cli.output import console, hint, say
 from trace_cli.transport import LocalTransport, on_this_machine

@@ -8,8 +8,11 @@ from typing import Annotated
 import typer
 
 from trace_cli import (
+    backfills,
     dags,
+    datasets,
     db,
+    deploys,
     events,
     members,
     orgs,
@@ -23,7 +26,9 @@ from trace_cli import (
     transport,
 )
 from trace_cli.audit import audit
+from trace_cli.dataset_purge import storage
 from trace_cli.dev import dev
+from trace_cli.lineage import lineage
 from trace_cli.output import print_error
 from trace_cli.profiles import LITE
 from trace_cli.status import status
@@ -52,8 +57,13 @@ app.command()(status)
 app.command()(dev)
 app.command()(worker)
 app.command()(audit)
+app.command()(storage)
+app.command()(lineage)
 app.command()(tokens.token)
 app.add_typer(dags.commands, name="dag")
+app.add_typer(datasets.commands, name="dataset")
+app.add_typer(deploys.commands, name="deploy")
+app.add_typer(backfills.commands, name="backfill")
 app.add_typer(tasks.commands, name="task")
 app.add_typer(outbox.commands, name="outbox")
 app.add_typer(queues.commands, name="queue")

@@ -70,7 +70,7 @@ def set_role(
 ) -> None:
     """Give a member another platform role."""
     with connect() as api:
-        done = api.set_member_role(_user_id(api, subject), role)
+        done = api.set_member_role(user_id_of(api, subject), role)
     _print(done, f"{subject} is {role.value} now.", as_json)
 
 
@@ -78,7 +78,7 @@ def set_role(
 def remove(subject: Subject, as_json: AsJson = False) -> None:
     """Remove a member; its tokens open nothing here from this moment."""
     with connect() as api:
-        done = api.remove_member(_user_id(api, subject))
+        done = api.remove_member(user_id_of(api, subject))
     _print(done, f"{subject} is no member any more.", as_json)
 
 
@@ -119,7 +119,7 @@ def remove_role(role: Role, as_json: AsJson = False) -> None:
 def grant(role: Role, subject: Subject, as_json: AsJson = False) -> None:
     """Give a role to a member."""
     with connect() as api:
-        done = api.grant_role(role, _user_id(api, subject))
+        done = api.grant_role(role, user_id_of(api, subject))
     _print(done, f"{subject} has the role {role}.", as_json)
 
 
@@ -127,7 +127,7 @@ def grant(role: Role, subject: Subject, as_json: AsJson = False) -> None:
 def revoke(role: Role, subject: Subject, as_json: AsJson = False) -> None:
     """Take a role from a member."""
     with connect() as api:
-        done = api.revoke_role(role, _user_id(api, subject))
+        done = api.revoke_role(role, user_id_of(api, subject))
     _print(done, f"{subject} does not have the role {role} any more.", as_json)
 
 
@@ -135,7 +135,7 @@ def _members(api: Client) -> list[Member]:
     return [each for page in each_page(lambda at: api.members(cursor=at)) for each in page.members]
 
 
-def _user_id(api: Client, subject: str) -> UUID:
+def user_id_of(api: Client, subject: str) -> UUID:
     for each in _members(api):
         if subject in (each.subject, str(each.user_id)):
             return each.user_id

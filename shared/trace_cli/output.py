@@ -32,7 +32,17 @@ STYLES = {
     "Completed": "green",
     "Failed": "red",
     "Canceled": "yellow",
+    "Building": "blue",
+    "Checking": "blue",
+    "Draining": "blue",
+    "Paused": "yellow",
+    "ChecksFailed": "red",
+    "Done": "green",
 }
+
+
+class Figure(str):
+    """A number in words, such as a size; it stands to the right as numbers do."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -71,7 +81,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     found = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for index, name in enumerate(columns):
         cells = {type(row[index]) for row in rows} - {type(None)}
-        numeric = cells == {int}
+        numeric = bool(cells) and cells <= {int, Figure}
         found.add_column(name, justify="right" if numeric else "left", no_wrap=True)
     for row in rows:
         found.add_row(*(_cell(value) for value in row))

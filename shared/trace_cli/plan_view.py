@@ -47,9 +47,11 @@ _MANY = 3
 _LEGEND = "+ add   - remove   ~ rebuild   * take up again   = keep"
 
 
-def show_plan(plan: Plan, out: Console, *, file: str, apply: str = "trace dag apply") -> None:
-    """Print the plan; `apply` is the command that does what it says."""
-    _View(plan, out, file).show(f"{apply} {file}")
+def show_plan(
+    plan: Plan, out: Console, *, file: str, apply: str | None = "trace dag apply"
+) -> None:
+    """Print the plan; `apply` is the command that does what it says, where it is not done next."""
+    _View(plan, out, file).show(f"{apply} {file}" if apply else None)
 
 
 class _View:
@@ -59,7 +61,7 @@ class _View:
         self._file = file
         self._width = max((len(job.name) for job in plan.jobs), default=0)
 
-    def show(self, command: str) -> None:
+    def show(self, command: str | None) -> None:
         plan = self._plan
         if plan.is_empty:
             self._line(
@@ -234,15 +236,17 @@ class _View:
             for warning in self._plan.warnings:
                 self._line(f"! {warning}", indent=2, style="yellow", hang=4)
 
-    def _next(self, command: str) -> None:
+    def _next(self, command: str | None) -> None:
         plan = self._plan
-        self._out.print()
+        if plan.incompatible or command:
+            self._out.print()
         if plan.incompatible:
             count = len(plan.incompatible)
             what = "1 change is" if count == 1 else f"{count} changes are"
             better = "give the dataset a new name, or bring its readers along first"
             self._line(f"{what} incompatible: {better}.", style="red")
-        self._line(Text.assemble("Next: ", (command, "bold")))
+        if command:
+            self._line(Text.assemble("Next: ", (command, "bold")))
 
     def _title(self, words: str) -> None:
         self._out.print()

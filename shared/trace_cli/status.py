@@ -17,11 +17,11 @@ def status(as_json: AsJson = False) -> None:
         print_json(found)
     elif not found.jobs:
         say("No DAG is deployed.")
-        hint("Next: trace dag deploy FILE, then trace dev")
+        hint("Next: trace dag apply FILE, then trace dev")
     else:
         columns = (
             "DAG", "Job", "Runtime", "Queued", "Running", "Retrying", "Failed",
-            "Completed 24 h", "Oldest waits",
+            "Done 24 h", "Oldest",
         )  # fmt: skip
         table(columns, [_row(each, found.now) for each in found.jobs])
         say(summary(found))
@@ -30,7 +30,11 @@ def status(as_json: AsJson = False) -> None:
 
 
 def _row(job: JobStatus, now: datetime) -> tuple[object, ...]:
-    name = f"{job.job} (paused)" if job.paused else job.job
+    marks = [
+        *([] if job.standing == "active" else [job.standing]),
+        *(["paused"] if job.paused else []),
+    ]
+    name = f"{job.job} ({', '.join(marks)})" if marks else job.job
     counts = (job.queued, job.running, job.retrying, job.failed, job.completed_24h)
     return (job.dag, name, job.runtime, *counts, _age(job.oldest_ready_at, now))
 

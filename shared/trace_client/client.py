@@ -9,13 +9,15 @@ from typing import Any
 from uuid import UUID
 
 from trace_client.calls import part
+from trace_client.datasets import DatasetCalls
+from trace_client.deploys import DeployCalls
 from trace_client.people import PeopleCalls
 from trace_client.work import WorkCalls
 from trace_core.http.work_answers import Received
 from trace_core.identity import webhook_signature
 
 
-class Client(WorkCalls, PeopleCalls):
+class Client(WorkCalls, DeployCalls, DatasetCalls, PeopleCalls):
     """Methods raise `ApiError` for a refusal, and `Unavailable` when nobody answers."""
 
     def openapi(self) -> dict[str, Any]:

@@ -22,10 +22,6 @@ class WorkCalls(Calls):
         query = {"limit": limit, "cursor": cursor}
         return self._call(answers.DagPage, "GET", "/v1/dags", query=query)
 
-    def deploy(self, text: str, filename: str = "dag.yaml") -> answers.Deployed:
-        body = {"text": text, "filename": filename}
-        return self._call(answers.Deployed, "POST", "/v1/dags", body=body)
-
     def dag(self, dag: str) -> answers.DagDetail:
         return self._call(answers.DagDetail, "GET", f"/v1/dags/{part(dag)}")
 

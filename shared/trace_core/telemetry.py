@@ -158,6 +158,8 @@ def backlog_figures(backlog: BacklogMetrics, now: datetime) -> dict[str, float]:
         "OutboxPending": backlog.outbox_pending,
         "OutboxFailed": backlog.outbox_failed,
         "OutboxAge": age(backlog.oldest_pending_at),
+        "DeployAge": age(backlog.oldest_deploy_at),
+        "DeploysStuck": backlog.deploys_stuck,
     }
 
 

@@ -1,4 +1,4 @@
-"""Game day, drill 2: a worker dies in the middle of its tasks. The demo is that drill."""
+"""Game day, drill 2: a worker dies in the middle of its tasks. The demo is that drill, and more."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ def test_the_demo_survives_a_killed_worker_and_explains_what_happened(tmp_path: 
     assert "LeaseExpired" in shown
     assert "All 198 tasks completed" in shown
     assert "trace task logs" in shown
+    assert "summary rebuilds because it reads measure" in shown
+    assert "Deploy 2 of demo is done: version 2 is active." in shown
+    assert "Rolled back demo to version 1 (deploy 3)." in shown
     left = subprocess.run(
         ["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False
     )

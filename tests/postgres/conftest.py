@@ -12,12 +12,14 @@ from tests.commit_world import FORK, CommitWorld
 from tests.factories import World
 from tests.manual_clock import ManualClock
 from tests.postgres.data_world import DataWorld
+from tests.postgres.library import Library
 from tests.postgres.lite_app import OPERATORS, UNLIMITED, CountingState, Org, SilentWaker
 from tests.postgres.served import Person, Served
 from tests.postgres.shell import local_shell, shell
 from trace_core import telemetry
 from trace_core.bootstrap import App
 from trace_core.database.state import StateDatabase
+from trace_core.identity.model import PlatformRole
 from trace_core.kernel.ids import Ids
 from trace_core.settings import Settings
 
@@ -99,6 +101,20 @@ def beta(orgs: tuple[Org, Org]) -> Org:
 def admin(served: Served) -> Person:
     served.app.orgs.first_admin(served.app.own_org, served.app.subject("ada"))
     return Person(served, "ada")
+
+
+@pytest.fixture
+def library(served: Served, admin: Person) -> Library:
+    found = Library(served, admin, served.member("carla", PlatformRole.WRITER))
+    found.deploy(found.creator)
+    # As a deploy writes it down, and as its file says.
+    found.change(
+        "INSERT INTO pointer_moves SELECT c.dataset_uuid, c.swap, c.dataset_version, NULL,"
+        " v.created_at FROM dataset_current c JOIN dataset_versions v"
+        " ON v.dataset_version = c.dataset_version ON CONFLICT DO NOTHING"
+    )
+    found.change("UPDATE publications SET freshness = '60 s' WHERE dataset_name = 'orders'")
+    return found
 
 
 @pytest.fixture

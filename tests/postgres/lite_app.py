@@ -58,7 +58,9 @@ jobs:
     outputs: 1
 """
 
-UNLIMITED: dict[str, Any] = {"user_requests": 10**7, "org_requests": 10**7, "hook_requests": 10**7}
+UNLIMITED: dict[str, Any] = dict.fromkeys(
+    ("user_requests", "org_requests", "query_requests", "hook_requests"), 10**7
+)
 """Settings of tests in which time stands still, so that no minute ever ends."""
 
 HANDLERS = {"/internal/": internal_api, "/v1/task/": task_api, "/v1/": user_api}

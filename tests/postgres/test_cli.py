@@ -13,17 +13,15 @@ from trace_core.database.state import StateDatabase
 
 def test_a_dag_is_deployed_once(shell: Shell) -> None:
     assert shell.run("status")[:2] == (0, "No DAG is deployed.\n")
-    assert shell.run("dag", "deploy", "chain.yaml") == (
-        0,
-        "Deployed chain version 1 with 4 jobs.\n",
-        "",
+    assert shell.says("dag", "apply", "chain.yaml").endswith(
+        "\nDeployed chain version 1 with 4 jobs.\n"
     )
-    assert "nothing changed" in shell.run("dag", "deploy", "chain.yaml")[1]
+    assert shell.says("dag", "apply", "chain.yaml").endswith("Nothing to do.\n")
 
 
 def test_the_problems_of_a_file_are_shown_where_they_are(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "typo.yaml").write_text(CHAIN.replace("operator: pass_on", "operater: pass_on", 1))
-    code, out, err = shell.run("dag", "deploy", "typo.yaml")
+    code, out, err = shell.run("dag", "apply", "typo.yaml")
     assert (code, out) == (1, "")
     assert "typo.yaml:16:5: jobs[1].operater" in err
     assert "did you mean `operator`?" in err
@@ -31,7 +29,7 @@ def test_the_problems_of_a_file_are_shown_where_they_are(shell: Shell, tmp_path:
 
 
 def test_dags_and_tasks_are_listed_steered_and_printed_as_json(shell: Shell) -> None:
-    shell.run("dag", "deploy", "chain.yaml")
+    shell.run("dag", "apply", "chain.yaml")
     assert "paused" not in shell.run("dag", "list")[1]
     assert shell.run("dag", "pause", "chain")[1] == "Paused chain.\n"
     assert shell.json("dag", "list")["dags"][0]["paused_at"]
@@ -54,7 +52,7 @@ def test_dags_and_tasks_are_listed_steered_and_printed_as_json(shell: Shell) -> 
 
 def test_the_outbox_is_listed_and_reset(shell: Shell, state_database: StateDatabase) -> None:
     assert shell.run("outbox", "list")[1] == "No outbox rows.\n"
-    shell.run("dag", "deploy", "chain.yaml")
+    shell.run("dag", "apply", "chain.yaml")
     (row,) = shell.json("outbox", "list")["rows"]
     assert (row["kind"], row["target"], row["status"]) == ("wake", "worker", "Pending")
     state_database.write(
@@ -97,7 +95,7 @@ def test_queues_are_listed_and_redriven(shell: Shell) -> None:
         ("dag", "pause", "nope"),
         ("dag", "trigger", "chain", "nope"),
         ("dag", "trigger", "chain", "history", "no-equals-sign"),
-        ("dag", "deploy", "absent.yaml"),
+        ("dag", "apply", "absent.yaml"),
         ("task", "list", "--cursor", "nope"),
         ("task", "list", "--dag", "Not A Name"),
         ("outbox", "list", "--cursor", "nope"),

@@ -28,7 +28,7 @@ def test_members_and_roles_are_managed_by_their_subject(shell: Shell) -> None:
     assert shell.says("role", "grant", "ops", "auth0|bob") == "auth0|bob has the role ops.\n"
     assert "ops" in shell.says("member", "list")
     assert shell.json("role", "list")["roles"][0]["members"] == 1
-    shell.says("dag", "deploy", "hooked.yaml")
+    shell.says("dag", "apply", "hooked.yaml")
     assert shell.says("dag", "deploy-roles", "hooked", "ops") == "hooked is open to ops.\n"
     assert "take it out there first" in shell.fails("role", "remove", "ops")
     assert "creator and administrators only" in shell.says("dag", "deploy-roles", "hooked")
@@ -80,7 +80,7 @@ def test_worker_tokens_are_made_listed_and_revoked(shell: Shell) -> None:
 
 
 def test_a_webhooks_secret_is_shown_once(shell: Shell) -> None:
-    deployed = shell.says("dag", "deploy", "hooked.yaml")
+    deployed = shell.says("dag", "apply", "hooked.yaml")
     assert "trace hook secret hooked orders --rotate" in deployed
     assert "lets nobody in yet" in shell.says("hook", "show", "hooked", "orders")
     assert "--rotate" in shell.fails("hook", "secret", "hooked", "orders")

@@ -307,6 +307,18 @@ def test_an_attempt_cannot_commit_the_manifest_of_another_one(fork: CommitWorld)
     assert fork.commits("b") == []
 
 
+def test_a_slice_cannot_commit_the_manifest_of_an_earlier_one(fork: CommitWorld) -> None:
+    """Same task, same attempt, and a manifest that is in order: only the lease is another."""
+    first = fork.take("a")
+    left = fork.written(first, "a", FIVE)
+    _yield(fork, first)
+    second = fork.take("a")
+    assert (second.attempt, second.lease_sequence) == (1, 2)
+    with pytest.raises(ForeignLocation):
+        fork.commit(second, [left])
+    assert fork.commits("a") == []
+
+
 def test_a_canceled_task_commits_nothing(fork: CommitWorld) -> None:
     _feed(fork, FIVE)
     task = fork.take("b")

@@ -179,7 +179,7 @@ def _work(dev: Dev) -> None:
     done = dev.run("secret", "set", "rpc_key", given=dev.plant("secret") + "\n")
     assert done.returncode == 0, done.stderr
     (dev.folder / "canary.yaml").write_text(DAG)
-    done = dev.run("dag", "deploy", "canary.yaml")
+    done = dev.run("dag", "apply", "canary.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
     wait_for(lambda: _ended(dev) == {("broken", "Failed"): 5, ("echo", "Failed"): 5}, 60)
     secret = dev.run("hook", "secret", "canary", "called", "--rotate").stdout
@@ -197,6 +197,7 @@ def _misuse(dev: Dev, user: str) -> None:
         ("user_api", "POST", trigger, {"request": {"x": dev.plant("body")}}, {}),
         ("user_api", "POST", trigger, dev.plant("not json").encode(), {}),
         ("user_api", "POST", "/v1/dags", {"text": dev.plant("dag text"), "filename": "a.yaml"}, {}),
+        ("user_api", "POST", "/v1/plans", {"text": dev.plant("plan text")}, {}),
         ("user_api", "PUT", "/v1/secrets/Bad-Name", {"value": dev.plant("bad secret")}, {}),
         ("user_api", "PUT", "/v1/secrets/key", {"valeu": dev.plant("misspelt secret")}, {}),
         ("user_api", "GET", f"/v1/tasks?dag={dev.plant('query')}", None, {}),

@@ -31,6 +31,7 @@ from schemathesis.checks import (
 from schemathesis.config import SchemathesisConfig
 
 from tests.manual_clock import ManualClock
+from tests.postgres.library import SHOP
 from tests.postgres.lite_app import CHAIN, OPERATORS, UNLIMITED, SilentWaker
 from tests.postgres.served import Served
 from tests.postgres.test_webhooks import DAG as HOOKED
@@ -118,18 +119,21 @@ def _filled(served: Served, log: io.StringIO) -> Site:
     app.orgs.first_admin(app.own_org, app.subject("admin"))
     served.member("reader", PlatformRole.READER)
     bob = app.members.add(app.own_org, app.subject("bob"), PlatformRole.WRITER, "Bob", SYSTEM)
-    for text in (CHAIN, HOOKED):
+    for text in (CHAIN, HOOKED, SHOP):
         app.deploys.deploy(app.own_org, text, "dag.yaml", SYSTEM)
     app.members.add_role(app.own_org, "ops", SYSTEM)
     app.secret_writer.set(app.own_org, "rpc_key", "value", SYSTEM)
     token = app.worker_tokens.create(app.own_org, "farm", None, SYSTEM)
     hook = app.hooks.rotate(app.own_org, "hooked", "orders", SYSTEM)
+    app.snapshots.create(app.own_org, "orders", "q3-report", "", SYSTEM)
     tasks = [str(each["task_id"]) for each in app.views.tasks(app.own_org)]
     config = SchemathesisConfig.from_dict({"generation": {"with-security-parameters": False}})
     url = served.servers[Surface.USER].url
     schema = schemathesis.openapi.from_url(f"{url}/v1/openapi.json", config=config)
     known = {
         "dag": ["chain", "hooked"],
+        "dataset": ["orders", "totals"],
+        "snapshot": ["q3-report"],
         "job": ["numbers", "history", "orders"],
         "number": ["1"],
         "role": ["ops"],

@@ -1,4 +1,4 @@
-"""Plans on the running state: they say what a deploy then does."""
+"""Plans on the running state: they say what a deploy then does, or that there is nothing."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_beside_trace_dev_commands_go_to_its_server(local_shell: Shell, tmp_path
             "issuer": served.app.settings.issuer_address,
         }
         home.write_running({"urls": urls, "org": "local"})
-        assert local_shell.says("dag", "deploy", "chain.yaml").startswith("Deployed chain")
+        assert "Deployed chain" in local_shell.says("dag", "apply", "chain.yaml")
         (entry,) = local_shell.json("audit", "--action", "dag")["entries"]
         assert entry["request_id"].startswith("user_api-"), "it came in through the server"
         profiles.add("dev", urls["user_api"], None, {"lite": str(home.folder)})
@@ -181,7 +181,7 @@ def test_beside_trace_dev_commands_go_to_its_server(local_shell: Shell, tmp_path
 
 
 def test_the_new_commands_show_versions_files_attempts_and_events(shell: Shell) -> None:
-    shell.says("dag", "deploy", "chain.yaml")
+    shell.says("dag", "apply", "chain.yaml")
     assert "range_request" in shell.says("dag", "show", "chain")
     assert "active" in shell.says("dag", "versions", "chain")
     assert "per_slice: 5" in shell.says("dag", "source", "chain")

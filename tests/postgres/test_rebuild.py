@@ -260,3 +260,21 @@ def test_routes_are_what_follows_from_versions_and_pointers(fed: Any) -> None:
     check()
     world.deploys.rollback(world.org, "chain", SYSTEM)
     check()
+
+
+def test_a_failed_build_waits_for_a_retry_and_forgets_the_error_then(fed: Any) -> None:
+    world, _source = fed
+    world.deploys.deploy(world.org, EDITED, "chain.yaml", SYSTEM)
+    world.builds.run_once()
+    (claim,) = world.claim(1)
+    world.report(claim, "Failed", error_code="Broken", retryable=False)
+    settle(world)
+    assert deploys(world)[-1].error == (
+        "1 tasks of the build failed; retry them, or cancel the deploy"
+    )
+    assert world.views.backlog().deploys_stuck == 1
+    world.admin.retry(world.org, claim.task_id, SYSTEM)
+    world.builds.run_once()
+    assert (deploys(world)[-1].status, deploys(world)[-1].error) == ("Building", None)
+    settle(world)
+    assert deploys(world)[-1].status == "Done"

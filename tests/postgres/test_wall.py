@@ -48,7 +48,6 @@ GET    /v1/openapi.json                     anybody 200
 GET    /v1/me                               reader  200
 GET    /v1/status                           reader  200
 GET    /v1/dags                             reader  200
-POST   /v1/dags                             writer  422
 GET    /v1/dags/<dag>                       reader  404
 GET    /v1/dags/<dag>/versions              reader  404
 GET    /v1/dags/<dag>/versions/<number>     reader  404
@@ -58,6 +57,20 @@ PUT    /v1/dags/<dag>/deploy-roles          admin   422
 POST   /v1/dags/<dag>/jobs/<job>/trigger    writer  404
 GET    /v1/dags/<dag>/jobs/<job>/hook       reader  404
 POST   /v1/dags/<dag>/jobs/<job>/hook/secret  writer  404
+POST   /v1/plans                            writer  422
+POST   /v1/dags                             writer  422
+GET    /v1/dags/<dag>/deploys               reader  404
+GET    /v1/dags/<dag>/deploys/<number>      reader  404
+POST   /v1/dags/<dag>/deploys/pause         writer  404
+POST   /v1/dags/<dag>/deploys/resume        writer  404
+POST   /v1/dags/<dag>/deploys/cancel        writer  404
+GET    /v1/dags/<dag>/rollback              reader  404
+POST   /v1/dags/<dag>/rollback              writer  404
+POST   /v1/dags/<dag>/jobs/<job>/backfills  writer  422
+GET    /v1/dags/<dag>/backfills             reader  404
+POST   /v1/dags/<dag>/backfills/<number>/pause   writer  404
+POST   /v1/dags/<dag>/backfills/<number>/resume  writer  404
+POST   /v1/dags/<dag>/backfills/<number>/cancel  writer  404
 GET    /v1/tasks                            reader  200
 GET    /v1/tasks/<task_id>                  reader  404
 GET    /v1/tasks/<task_id>/attempts         reader  404
@@ -65,6 +78,24 @@ GET    /v1/tasks/<task_id>/logs             reader  404
 POST   /v1/tasks/<task_id>/cancel           writer  404
 POST   /v1/tasks/<task_id>/retry            writer  404
 GET    /v1/events                           reader  200
+GET    /v1/datasets                         reader  200
+GET    /v1/datasets/<dataset>               reader  404
+GET    /v1/datasets/<dataset>/versions      reader  404
+GET    /v1/datasets/<dataset>/partitions    reader  404
+PUT    /v1/datasets/<dataset>/read-roles    admin   422
+PUT    /v1/datasets/<dataset>/owner         admin   422
+GET    /v1/datasets/<dataset>/snapshots     reader  404
+POST   /v1/datasets/<dataset>/snapshots     writer  422
+DELETE /v1/datasets/<dataset>/snapshots/<snapshot>  writer  404
+GET    /v1/datasets/<dataset>/head          reader  404
+GET    /v1/datasets/<dataset>/verify        reader  404
+GET    /v1/datasets/<dataset>/purge-preview  admin   404
+POST   /v1/datasets/<dataset>/purge         admin   422
+POST   /v1/datasets/<dataset>/purge/cancel  admin   422
+GET    /v1/datasets/<dataset>/lineage       reader  404
+GET    /v1/datasets/<dataset>/invalidations  reader  404
+POST   /v1/datasets/<dataset>/invalidations  writer  422
+GET    /v1/storage                          reader  200
 GET    /v1/outbox                           reader  200
 POST   /v1/outbox/reset                     admin   200
 GET    /v1/queues                           reader  200
@@ -138,7 +169,7 @@ def test_every_principal_against_every_route(wall: Wall, row: list[str]) -> None
     method, path, admits, status = row
     surface = next(each.surface for each in ROUTES if (each.method, each.path) == (method, path))
     path = path.replace("<source_id>", str(wall.source_id))
-    for name in ("dag", "job", "role", "name", "number", "runtime"):
+    for name in ("dag", "job", "role", "name", "number", "runtime", "dataset", "snapshot"):
         path = path.replace(f"<{name}>", "nope")
     for name in ("task_id", "user_id", "token_id"):
         path = path.replace(f"<{name}>", NO_ID)

@@ -27,6 +27,7 @@ from trace_core.identity.webhook_sources import WebhookSources
 from trace_core.identity.worker_token import WorkerTokens, hash_token, new_worker_token
 from trace_core.kernel.ids import OrgId
 from trace_core.kernel.limits import Timings
+from trace_core.registry.read_rights import ReadRights
 from trace_core.tasks.model import Fence
 
 ISSUER = "trace"
@@ -44,7 +45,14 @@ class IdentityServices(Parts):
 
     @property
     def members(self) -> Members:
-        return self._part("members", lambda: Members(self.state, self.clock, self.ids))
+        return self._part("members", self._build_members)
+
+    def _build_members(self) -> Members:
+        return Members(self.state, self.clock, self.ids, self.read_rights.refresh)
+
+    @property
+    def read_rights(self) -> ReadRights:
+        return self._part("read_rights", lambda: ReadRights(self.state, self.clock, self.ids))
 
     @property
     def audit(self) -> Audit:

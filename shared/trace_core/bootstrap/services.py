@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from uuid import UUID
 
-from trace_core.bootstrap.identity import IdentityServices
+from trace_core.bootstrap.registry import RegistryServices
 from trace_core.dag.model import Column, Runtime, UpdateStrategy
 from trace_core.database.history import History
 from trace_core.deploy.backfills import Backfills
-from trace_core.deploy.builds import Builds
+from trace_core.deploy.builds import Builds, Verdicts
+from trace_core.deploy.deploy_views import DeployViews
 from trace_core.deploy.hooks import Hooks
 from trace_core.deploy.plans import Plans
 from trace_core.deploy.requests import Requests
@@ -52,7 +53,7 @@ from trace_core.worker.drain import Drain
 from trace_core.worker.logs import AttemptLogs
 
 
-class App(IdentityServices):
+class App(RegistryServices):
     """All services of one process; handlers, commands and tests get them here."""
 
     @property
@@ -151,6 +152,10 @@ class App(IdentityServices):
         return self._part("dag_views", lambda: DagViews(self.state))
 
     @property
+    def deploy_views(self) -> DeployViews:
+        return self._part("deploy_views", lambda: DeployViews(self.state, self.clock))
+
+    @property
     def task_names(self) -> TaskNames:
         return self._part("task_names", lambda: TaskNames(self.state))
 
@@ -178,7 +183,22 @@ class App(IdentityServices):
 
     @property
     def builds(self) -> Builds:
-        return self._part("builds", lambda: Builds(self.state, self.clock, self.ids, self.waker))
+        return self._part("builds", self._build_builds)
+
+    def _build_builds(self) -> Builds:
+        return Builds(self.state, self.clock, self.ids, self.waker, self._run_checks)
+
+    def _run_checks(self, org_id: OrgId, dag_version: UUID) -> Verdicts:
+        # Only now: a reader of rows loads Arrow.
+        from trace_core.deploy.candidate_checks import CandidateChecks
+        from trace_core.storage.reader import PinnedReader
+
+        checks = CandidateChecks(
+            self.state,
+            self.pin_resolver,
+            lambda: PinnedReader(self.objects, self.data_reader),
+        )
+        return checks(org_id, dag_version)
 
     @property
     def plans(self) -> Plans:

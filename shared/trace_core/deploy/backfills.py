@@ -55,7 +55,7 @@ class Backfills:
         window: int = limits.BACKFILL_WINDOW,
     ) -> Begun:
         if end < start:
-            raise Invalid("The range ends before it starts; both ends belong to it.", field="to")
+            raise Invalid("The range ends before it starts; both ends belong to it.", field="end")
         with self._state.transaction("begin_backfill") as tx:
             found = tx.one(SQL["job_to_backfill"], {"org_id": org_id, "dag": dag, "job": job})
             if found is None:
@@ -82,7 +82,7 @@ class Backfills:
             scopes = tx.run(SQL["add_scopes"], params)
             if not scopes:
                 raise Invalid(
-                    f"Nothing that triggers {job} lies between {start} and {end}.", field="from"
+                    f"Nothing that triggers {job} lies between {start} and {end}.", field="start"
                 )
             self._audit.record(
                 tx, org_id, actor, "dag.backfill", f"{dag}.{job}", number=added.number,

@@ -83,22 +83,37 @@ SELECT o.job_id, o.dataset_version, false, o.last_number
     ON CONFLICT (job_id, dataset_version, latest) DO UPDATE
        SET after_number = excluded.after_number, up_to = NULL
 
--- name: meter_build
--- The jobs to be built share the limit of their deploy, if it has one. Nothing of theirs runs yet, but
--- for sources, which are left out: they keep what they hold.
+-- name: limit_build
+-- All jobs of a build together run no more tasks at once than its deploy says. Sources are left out:
+-- one that yields would keep its share, and the jobs behind it would wait for ever.
 UPDATE jobs j
-   SET capacity_ids = ARRAY(SELECT c.capacity_id FROM capacities c
-                             WHERE c.capacity_id = ANY (j.capacity_ids) AND c.kind <> 'deploy')
-                      || array_remove(ARRAY[d.capacity_id], NULL)
-  FROM deploys d
-  JOIN dag_version_jobs a ON a.dag_version_id = d.to_version
- WHERE d.deploy_id = %(deploy_id)s AND j.job_id = a.job_id AND j.built_at IS NULL
+   SET capacity_ids = j.capacity_ids || %(capacity_id)s::uuid
+  FROM dag_version_jobs a
+ WHERE a.dag_version_id = %(dag_version_id)s AND j.job_id = a.job_id AND j.built_at IS NULL
    AND j.activation <> 'source'
+
+-- name: lift_build_limit
+-- The limit of a build ends with it; answers the counter that nobody needs any longer.
+WITH limited AS (
+    SELECT b.deploy_id, b.capacity_id FROM deploys b
+     WHERE b.deploy_id = %(deploy_id)s AND b.capacity_id IS NOT NULL
+),
+unmetered AS (
+    UPDATE jobs j SET capacity_ids = array_remove(j.capacity_ids, l.capacity_id)
+      FROM limited l
+     WHERE j.dag_id = %(dag_id)s AND j.capacity_ids @> ARRAY[l.capacity_id]
+)
+UPDATE deploys b SET capacity_id = NULL FROM limited l WHERE b.deploy_id = l.deploy_id
+RETURNING l.capacity_id
+
+-- name: drop_capacity
+-- A counter that meters nothing any longer.
+DELETE FROM capacities WHERE capacity_id = %(capacity_id)s
 
 -- name: unended_deploys
 -- Deploys that have something left to do.
 SELECT d.deploy_id, d.org_id, d.dag_id, d.status, d.kind, d.from_version, d.to_version, d.number,
-       g.name AS dag
+       d.error, g.name AS dag
   FROM deploys d
   JOIN dags g ON g.dag_id = d.dag_id
  WHERE d.ended_at IS NULL
@@ -381,3 +396,17 @@ SELECT jsonb_build_object(
                                WHERE a.dag_version_id = d.active_dag_version_id) c)) AS state
   FROM dags d
  WHERE d.dag_id = %(dag_id)s
+
+-- name: parts_to_check
+-- The outputs behind the names that a version checks, as its own jobs have made them.
+SELECT p.name AS dataset, v.dataset_uuid, v.dataset_version, v.backend, c.readable
+  FROM dag_versions d
+ CROSS JOIN LATERAL jsonb_to_recordset(d.settings -> 'publications') AS p (name text, parts jsonb)
+ CROSS JOIN LATERAL jsonb_array_elements(p.parts) WITH ORDINALITY AS t (origin, part)
+  JOIN dag_version_jobs a ON a.dag_version_id = d.dag_version_id
+  JOIN jobs j ON j.job_id = a.job_id AND j.name = t.origin ->> 'job'
+  JOIN dataset_versions v ON v.job_id = j.job_id
+   AND v.output_index = (t.origin ->> 'output')::integer
+  JOIN version_counters c ON c.dataset_version = v.dataset_version
+ WHERE d.dag_version_id = %(dag_version_id)s
+ ORDER BY p.name, t.part

@@ -69,7 +69,9 @@ def begin_build(tx: Transaction, ids: Ids, params: Mapping[str, Any]) -> None:
     versions = lock_for_switch(tx, named)
     tx.run(SQL["fix_inputs"], named)
     tx.run(SQL["open_build"], named)
-    tx.run(SQL["meter_build"], named)
+    if params["capacity_id"] is not None:
+        tx.run(SQL["limit_build"], named)
+        tx.run(SQL["recount"], {"capacity_ids": [params["capacity_id"]]})
     tx.run(SQL["copy_requests"], named | {"series": ids.series()})
     follow_standing(tx, named)
     tx.run(SQL["raise_epochs"], {"versions": versions})
@@ -191,6 +193,9 @@ class Builds:
             )
             return
         if found.waiting or found.running or found.unfilled or found.sources_behind:
+            if deploy.error is not None and not found.failed:
+                # Somebody has retried what failed.
+                self._set_status(deploy, "Building", "Building")
             return
         if found.failed:
             error = f"{found.failed} tasks of the build failed; retry them, or cancel the deploy"

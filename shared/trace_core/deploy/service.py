@@ -1,4 +1,4 @@
-"""Deploy: from a DAG file to the version that is active, at once or after a build; and back."""
+"""Deploy: from a DAG file to the version that is active, at once or after a build."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from trace_core.dag.catalog import Catalog
@@ -15,20 +15,23 @@ from trace_core.dag.digest import content_digest
 from trace_core.dag.fingerprint import job_fingerprints
 from trace_core.dag.load import load_dag
 from trace_core.dag.model import Dag, Runtime, SourceKind
-from trace_core.database.state import Row, StateDatabase, Transaction
+from trace_core.database.state import StateDatabase, Transaction
 from trace_core.deploy.builds import begin_build
 from trace_core.deploy.lookup import locked_dag
 from trace_core.deploy.registration import MakeTable, Registration
+from trace_core.deploy.rollbacks import RollbackResult, Rollbacks
 from trace_core.deploy.statements import SQL
-from trace_core.deploy.switch import Switch, follow_standing, lock_for_switch, switch_version
+from trace_core.deploy.switch import Switch, switch_version
+from trace_core.deploy.under_way import DeploysUnderWay
 from trace_core.identity.audit import Audit
 from trace_core.identity.model import Actor
 from trace_core.identity.orgs import SQL as ORG_SQL
 from trace_core.kernel import limits
-from trace_core.kernel.errors import Conflict, DeployUnderWay, Invalid, NotFound, PlanStale
+from trace_core.kernel.errors import DeployUnderWay, Invalid, PlanStale
 from trace_core.kernel.ids import Ids, OrgId
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
+from trace_core.registry.read_rights import ReadRights
 from trace_core.tasks.events import RUNTIMES
 
 
@@ -66,17 +69,6 @@ def state_token(tx: Transaction, params: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(row.state).encode()).hexdigest()[:32]
 
 
-@dataclass(frozen=True)
-class RollbackResult:
-    dag: str
-    version: int
-    deploy: int
-    behind: Mapping[str, int]
-    """Restored job -> events that it has to catch up."""
-    canceled: Mapping[str, int]
-    """Job of the version that is gone -> tasks that end with it."""
-
-
 class Deploys:
     def __init__(
         self,
@@ -94,6 +86,9 @@ class Deploys:
         self._waker = waker
         self._catalog = catalog
         self._audit = Audit(state, clock, ids)
+        self._rights = ReadRights(state, clock, ids)
+        self._rollbacks = Rollbacks(state, clock, ids, waker)
+        self._under_way = DeploysUnderWay(state, clock, ids, waker)
 
     def deploy(
         self,
@@ -136,6 +131,8 @@ class Deploys:
             if expected_state is not None and expected_state != state_token(tx, params):
                 raise PlanStale(dag=dag.name)
             result = self._apply(tx, dag, text, digest, params, concurrency)
+            if result.created:
+                self._read_as(tx, dag, params, actor)
             if result.created:
                 self._audit.record(
                     tx, org_id, actor, "dag.deploy", dag.name, version=result.version,
@@ -186,43 +183,29 @@ class Deploys:
             version = {"dag_version_id": registered.dag_version_id}
             builds = tuple(each.name for each in tx.all(SQL["jobs_to_build"], version))
         status = "Building" if builds else "Draining"
+        params["capacity_id"] = None
+        if builds and concurrency is not None:
+            params["capacity_id"] = self._build_capacity(tx, params, concurrency)
         added = tx.one(
             SQL["add_deploy"],
-            params
-            | {
-                "kind": "deploy",
-                "status": status,
-                "plan": None,
-                "capacity_id": self._build_capacity(tx, params, concurrency) if builds else None,
-            },
+            params | {"kind": "deploy", "status": status, "plan": None},
         )
         if builds:
             begin_build(tx, self._ids, params)
         else:
-            self._switch(tx, dag.name, params, "cutover")
+            switch_version(tx, self._ids, Switch.of(params, dag.name, "cutover"))
         return DeployResult(
             dag.name, registered.number, True, names, webhooks,
             added.number if added else None, status, builds,
         )  # fmt: skip
 
-    def _switch(
-        self,
-        tx: Transaction,
-        dag: str,
-        params: dict[str, Any],
-        kind: Literal["cutover", "rollback"],
-    ) -> None:
-        switch = Switch(
-            params["org_id"], params["dag_id"], dag, params["from_version"], params["to_version"],
-            params["deploy_id"], kind, params["user_id"], params["now"],
-        )  # fmt: skip
-        switch_version(tx, self._ids, switch)
+    def _read_as(self, tx: Transaction, dag: Dag, params: dict[str, Any], actor: Actor) -> None:
+        """Jobs read datasets of other DAGs with the rights of whoever deployed them."""
+        external = sorted({dataset for dataset, _, _ in dag.external_datasets()})
+        self._rights.require_inputs(tx, params["org_id"], external, actor)
+        self._rights.read_as(tx, params["org_id"], params["to_version"], actor.user_id)
 
-    def _build_capacity(
-        self, tx: Transaction, params: dict[str, Any], concurrency: int | None
-    ) -> UUID | None:
-        if concurrency is None:
-            return None
+    def _build_capacity(self, tx: Transaction, params: dict[str, Any], concurrency: int) -> UUID:
         capacity_id = self._ids.uuid()
         tx.run(
             SQL["add_capacity"],
@@ -249,112 +232,15 @@ class Deploys:
         self, org_id: OrgId, dag: str, actor: Actor, *, version: int | None = None
     ) -> RollbackResult:
         """Back to a version that was active before, code and data together; default: the last."""
-        with self._state.transaction("rollback") as tx:
-            row = locked_dag(tx, org_id, dag)
-            actor.require_deploy_right(dag, row.created_by, row.deploy_roles)
-            params = {
-                "org_id": org_id,
-                "dag_id": row.dag_id,
-                "from_version": row.active_dag_version_id,
-                "user_id": actor.user_id,
-                "now": self._clock.now(),
-            }
-            under_way = tx.one(SQL["open_deploy"], params)
-            if under_way is not None:
-                raise DeployUnderWay(
-                    f"Deploy {under_way.number} of {dag} is {under_way.status}: what is current is "
-                    f"untouched. Cancel it first: `trace deploy cancel {dag}`.",
-                    dag=dag,
-                    deploy=under_way.number,
-                )
-            target = tx.one(
-                SQL["versions_to_return_to"],
-                params | {"active": row.active_dag_version_id, "number": version},
-            )
-            if target is None:
-                raise Invalid(
-                    f"DAG {dag} has no {f'version {version}' if version else 'earlier version'} "
-                    f"that was active; see `trace dag versions {dag}`.",
-                    dag=dag,
-                )
-            params |= {"to_version": target.dag_version_id, "deploy_id": self._ids.uuid()}
-            added = tx.one(
-                SQL["add_deploy"],
-                params
-                | {"kind": "rollback", "status": "Draining", "plan": None, "capacity_id": None},
-            )
-            self._switch(tx, dag, params, "rollback")
-            self._audit.record(tx, org_id, actor, "dag.rollback", dag, version=target.number)
-        self._waker.wake(Function.OUTBOX_RELAY)
-        self._waker.wake(Function.DISPATCHER)
-        jobs = self._state.read(SQL["waiting_of_version"], {"dag_id": params["dag_id"]})
-        return RollbackResult(
-            dag,
-            target.number,
-            added.number if added else 0,
-            {row.name: row.missed + row.waiting for row in jobs if row.standing != "retired"},
-            {row.name: row.waiting + row.running for row in jobs if row.standing == "retired"},
-        )
+        return self._rollbacks.rollback(org_id, dag, actor, version=version)
 
     def cancel_deploy(self, org_id: OrgId, dag: str, actor: Actor) -> int:
         """Give up a build: what is current stays, and what was built is kept for another try."""
-        with self._state.transaction("cancel_deploy") as tx:
-            deploy, params = self._open_deploy(tx, org_id, dag, actor)
-            tx.run(
-                SQL["set_status"],
-                params | {"was": deploy.status, "status": "Canceled", "error": None},
-            )
-            versions = lock_for_switch(tx, params)
-            tx.run(SQL["drop_candidates"], params)
-            follow_standing(tx, params)
-            tx.run(SQL["raise_epochs"], {"versions": versions})
-            tx.run(
-                SQL["wake_dag"],
-                params
-                | {"outbox_ids": self._ids.many(RUNTIMES), "wake_fanout": limits.WAKE_FANOUT},
-            )
-            self._audit.record(tx, org_id, actor, "deploy.cancel", dag, deploy=deploy.number)
-        self._waker.wake(Function.OUTBOX_RELAY)
-        self._waker.wake(Function.DISPATCHER)
-        return int(deploy.number)
+        return self._under_way.cancel(org_id, dag, actor)
 
     def set_deploy_paused(self, org_id: OrgId, dag: str, actor: Actor, *, paused: bool) -> int:
         """Let a build rest, or go on; `ChecksFailed` goes on by checking again."""
-        with self._state.transaction("pause_deploy") as tx:
-            deploy, params = self._open_deploy(tx, org_id, dag, actor)
-            if paused and deploy.status != "Building":
-                raise Conflict(f"Deploy {deploy.number} of {dag} is {deploy.status}.", dag=dag)
-            status = "Paused" if paused else "Building"
-            tx.run(
-                SQL["set_status"],
-                params | {"was": deploy.status, "status": status, "error": None},
-            )
-            tx.all(SQL["refresh_standing"], params)
-            tx.run(
-                SQL["wake_dag"],
-                params
-                | {"outbox_ids": self._ids.many(RUNTIMES), "wake_fanout": limits.WAKE_FANOUT},
-            )
-            action = "deploy.pause" if paused else "deploy.resume"
-            self._audit.record(tx, org_id, actor, action, dag, deploy=deploy.number)
-        self._waker.wake(Function.OUTBOX_RELAY)
-        self._waker.wake(Function.DISPATCHER)
-        return int(deploy.number)
-
-    def _open_deploy(
-        self, tx: Transaction, org_id: OrgId, dag: str, actor: Actor
-    ) -> tuple[Row, dict[str, Any]]:
-        row = locked_dag(tx, org_id, dag)
-        actor.require_deploy_right(dag, row.created_by, row.deploy_roles)
-        params: dict[str, Any] = {"org_id": org_id, "dag_id": row.dag_id, "now": self._clock.now()}
-        deploy = tx.one(SQL["open_deploy"], params)
-        if deploy is None:
-            raise NotFound(f"No deploy of {dag} is under way.", dag=dag)
-        return deploy, params | {
-            "deploy_id": deploy.deploy_id,
-            "from_version": deploy.from_version,
-            "to_version": deploy.to_version,
-        }
+        return self._under_way.set_paused(org_id, dag, actor, paused=paused)
 
     def pause(self, org_id: OrgId, dag: str, actor: Actor) -> None:
         self._set_paused(org_id, dag, self._clock.now(), actor)

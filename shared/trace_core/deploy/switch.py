@@ -41,6 +41,16 @@ class Switch:
     user_id: UserId | None
     now: datetime
 
+    @classmethod
+    def of(
+        cls, params: Mapping[str, Any], dag: str, kind: Literal["cutover", "rollback"]
+    ) -> Switch:
+        """From the parameters of a deploy's statements."""
+        return cls(
+            params["org_id"], params["dag_id"], dag, params["from_version"], params["to_version"],
+            params["deploy_id"], kind, params["user_id"], params["now"],
+        )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Switched:
@@ -66,6 +76,7 @@ def switch_version(tx: Transaction, ids: Ids, switch: Switch) -> Switched:
         )
     moved = tx.all(SQL["move_pointers"], params)
     tx.run(SQL["activate"], params)
+    drop_build_limit(tx, params)
     _put_settings(tx, ids, params)
     tx.run(SQL["put_publications"], params)
     tx.run(SQL["drop_parts"], params)
@@ -92,6 +103,13 @@ def follow_standing(tx: Transaction, params: dict[str, Any]) -> None:
     tx.run(SQL["open_history"], params)
     tx.run(SQL["drop_empty_gaps"], params)
     tx.run(SQL["refresh_routes"], params)
+
+
+def drop_build_limit(tx: Transaction, params: Mapping[str, Any]) -> None:
+    """A build has ended, and so has what limited it: its jobs are metered as the version says."""
+    limit = tx.one(SQL["lift_build_limit"], params)
+    if limit is not None:
+        tx.run(SQL["drop_capacity"], {"capacity_id": limit.capacity_id})
 
 
 def _tell_readers(

@@ -63,11 +63,7 @@ WITH version AS (
     UPDATE dag_versions SET activated_at = %(now)s WHERE dag_version_id = %(to_version)s
 ),
 built AS (
-    UPDATE jobs j
-       SET built_at = %(now)s, caught_up = false,
-           -- The limit of the build ends with it.
-           capacity_ids = ARRAY(SELECT c.capacity_id FROM capacities c
-                                 WHERE c.capacity_id = ANY (j.capacity_ids) AND c.kind <> 'deploy')
+    UPDATE jobs j SET built_at = %(now)s, caught_up = false
       FROM dag_version_jobs a
      WHERE a.dag_version_id = %(to_version)s AND j.job_id = a.job_id AND j.built_at IS NULL
 ),

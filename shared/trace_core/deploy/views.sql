@@ -18,6 +18,9 @@ SELECT j.job_id, j.name AS job, j.operator, j.runtime, j.activation, j.source_ki
 
 -- fragment: version
 SELECT v.number, v.dag_version_id IS NOT DISTINCT FROM d.active_dag_version_id AS active,
+       EXISTS (SELECT FROM deploys b
+                WHERE b.to_version = v.dag_version_id AND b.dag_id = v.dag_id
+                  AND b.status IN ('Building', 'Paused', 'Checking', 'ChecksFailed')) AS candidate,
        v.content_sha256, v.created_at, coalesce(u.name, u.subject) AS created_by, v.activated_at,
        (SELECT count(*) FROM dag_version_jobs a
          WHERE a.dag_version_id = v.dag_version_id) AS jobs

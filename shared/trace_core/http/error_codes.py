@@ -11,9 +11,13 @@ from trace_core.kernel import errors
 from trace_core.kernel.errors import TraceError
 from trace_core.registry.commits import CommitDiffers
 from trace_core.registry.model import ColumnsDiffer, OutputsOverlap
+from trace_core.registry.purge import NotPurgeable, PurgeBegan
+from trace_core.registry.reading import Purging
+from trace_core.registry.snapshots import SnapshotExists
 from trace_core.storage.errors import ManifestInvalid, PartialOverlap
 from trace_core.tasks.admin import NotCancelable, NotRetryable
 from trace_core.tasks.announcements import ForeignOutput, UncommittedScope
+from trace_core.tasks.invalidations import KeyReused
 from trace_core.tasks.outputs import ForeignLocation
 from trace_core.tasks.results import StateMoved
 
@@ -27,12 +31,17 @@ ERRORS: tuple[type[TraceError], ...] = (
     CommitDiffers,
     errors.DeployUnderWay,
     errors.PlanStale,
+    KeyReused,
     LastAdmin,
     NotCancelable,
+    NotPurgeable,
     NotRetryable,
     errors.OutcomeDiffers,
+    PurgeBegan,
+    Purging,
     PartialOverlap,
     RoleInUse,
+    SnapshotExists,
     errors.StaleAttempt,
     StateMoved,
     errors.Superseded,

@@ -11,15 +11,21 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
+from trace_core.http import dataset_answers as data
+from trace_core.http import dataset_calls, identity_calls, user_calls
+from trace_core.http import deploy_answers as deploys
 from trace_core.http import identity_answers as people
-from trace_core.http import identity_calls, user_calls
 from trace_core.http import work_answers as work
 from trace_core.http.pages import PageQuery
 from trace_core.http.routes import ROUTES, Route, Surface
 from trace_core.identity.members import AlreadyMember, LastAdmin, RoleInUse
 from trace_core.identity.worker_token import TooManyWorkerTokens
-from trace_core.kernel.errors import DeployUnderWay, PlanStale, TraceError
+from trace_core.kernel.errors import Conflict, DeployUnderWay, PlanStale, TraceError
+from trace_core.registry.purge import NotPurgeable, PurgeBegan
+from trace_core.registry.reading import Purging
+from trace_core.registry.snapshots import SnapshotExists
 from trace_core.tasks.admin import NotCancelable, NotRetryable
+from trace_core.tasks.invalidations import KeyReused
 
 Answers = Mapping[int, type[BaseModel]]
 
@@ -39,20 +45,19 @@ def _listed(name: str, tag: str, page: type[BaseModel], query: type[BaseModel]) 
     return Operation(name, tag, {200: page}, query=query)
 
 
-_JOB = "/v1/dags/<dag>/jobs/<job>"
-DAGS, TASKS, OPERATIONS_TAG, PEOPLE = "DAGs", "Tasks and events", "Operations", "Members and roles"
+_DAG = "/v1/dags/<dag>"
+_JOB = f"{_DAG}/jobs/<job>"
+_DATASET = "/v1/datasets/<dataset>"
+DAGS, DEPLOYS, DATASETS = "DAGs", "Plans, deploys and backfills", "Datasets"
+TASKS, OPERATIONS_TAG, PEOPLE = "Tasks and events", "Operations", "Members and roles"
 SECRETS, HOOKS, DOCUMENT = "Secrets and tokens", "Webhooks", "This document"
-TAGS = (DAGS, TASKS, OPERATIONS_TAG, PEOPLE, SECRETS, HOOKS, DOCUMENT)
+TAGS = (DAGS, DEPLOYS, DATASETS, TASKS, OPERATIONS_TAG, PEOPLE, SECRETS, HOOKS, DOCUMENT)
 
 OPERATIONS: Mapping[str, Operation] = {
     "GET /v1/openapi.json": Operation("openapi", DOCUMENT),
     "GET /v1/me": Operation("me", PEOPLE, {200: people.Me}),
     "GET /v1/status": Operation("status", OPERATIONS_TAG, {200: work.Status}),
     "GET /v1/dags": _listed("dags", DAGS, work.DagPage, PageQuery),
-    "POST /v1/dags": Operation(
-        "deploy", DAGS, {201: work.Deployed, 200: work.Deployed},
-        body=user_calls.DeployRequest, conflicts=(DeployUnderWay, PlanStale),
-    ),
     "GET /v1/dags/<dag>": Operation("dag", DAGS, {200: work.DagDetail}),
     "GET /v1/dags/<dag>/versions": _listed(
         "dag_versions", DAGS, work.DagVersionPage, PageQuery
@@ -73,6 +78,47 @@ OPERATIONS: Mapping[str, Operation] = {
     "POST /v1/hooks/<source_id>": Operation(
         "call_hook", HOOKS, {202: work.Received, 200: work.Received}, body=identity_calls.HookBody
     ),
+    "POST /v1/plans": Operation(
+        "plan", DEPLOYS, {200: deploys.Planned}, body=user_calls.PlanRequest
+    ),
+    "POST /v1/dags": Operation(
+        "deploy", DEPLOYS, {201: deploys.Deployed, 200: deploys.Deployed},
+        body=user_calls.DeployRequest, conflicts=(DeployUnderWay, PlanStale),
+    ),
+    f"GET {_DAG}/deploys": _listed("deploys", DEPLOYS, deploys.DeployPage, PageQuery),
+    f"GET {_DAG}/deploys/<number>": Operation(
+        "deploy_detail", DEPLOYS, {200: deploys.DeployDetail}
+    ),
+    f"POST {_DAG}/deploys/pause": Operation(
+        "pause_deploy", DEPLOYS, {200: deploys.DeployState}, conflicts=(Conflict,)
+    ),
+    f"POST {_DAG}/deploys/resume": Operation(
+        "resume_deploy", DEPLOYS, {200: deploys.DeployState}, conflicts=(Conflict,)
+    ),
+    f"POST {_DAG}/deploys/cancel": Operation(
+        "cancel_deploy", DEPLOYS, {200: deploys.DeployState}, conflicts=(Conflict,)
+    ),
+    f"GET {_DAG}/rollback": Operation(
+        "rollback_preview", DEPLOYS, {200: deploys.RollbackPreview},
+        query=user_calls.RollbackQuery,
+    ),
+    f"POST {_DAG}/rollback": Operation(
+        "rollback", DEPLOYS, {200: deploys.RolledBack},
+        body=user_calls.RollbackRequest, conflicts=(DeployUnderWay,),
+    ),
+    f"POST {_JOB}/backfills": Operation(
+        "begin_backfill", DEPLOYS, {201: deploys.BackfillBegun}, body=user_calls.BackfillRequest
+    ),
+    f"GET {_DAG}/backfills": _listed("backfills", DEPLOYS, deploys.BackfillPage, PageQuery),
+    f"POST {_DAG}/backfills/<number>/pause": Operation(
+        "pause_backfill", DEPLOYS, {200: deploys.BackfillState}, conflicts=(Conflict,)
+    ),
+    f"POST {_DAG}/backfills/<number>/resume": Operation(
+        "resume_backfill", DEPLOYS, {200: deploys.BackfillState}, conflicts=(Conflict,)
+    ),
+    f"POST {_DAG}/backfills/<number>/cancel": Operation(
+        "cancel_backfill", DEPLOYS, {200: deploys.BackfillState}, conflicts=(Conflict,)
+    ),
     "GET /v1/tasks": _listed("tasks", TASKS, work.TaskPage, user_calls.TasksQuery),
     "GET /v1/tasks/<task_id>": Operation("task", TASKS, {200: work.TaskDetail}),
     "GET /v1/tasks/<task_id>/attempts": _listed("attempts", TASKS, work.AttemptPage, PageQuery),
@@ -84,6 +130,59 @@ OPERATIONS: Mapping[str, Operation] = {
         "retry_task", TASKS, {200: work.TaskState}, conflicts=(NotRetryable,)
     ),
     "GET /v1/events": _listed("events", TASKS, work.EventPage, user_calls.EventsQuery),
+    "GET /v1/datasets": _listed(
+        "datasets", DATASETS, data.DatasetPage, dataset_calls.DatasetsQuery
+    ),
+    f"GET {_DATASET}": Operation("dataset", DATASETS, {200: data.DatasetDetail}),
+    f"GET {_DATASET}/versions": _listed(
+        "dataset_versions", DATASETS, data.DatasetVersionPage, PageQuery
+    ),
+    f"GET {_DATASET}/partitions": _listed(
+        "dataset_partitions", DATASETS, data.PartitionPage, dataset_calls.PartitionsQuery
+    ),
+    f"PUT {_DATASET}/read-roles": Operation(
+        "set_read_roles", DATASETS, {200: data.ReadRoles}, body=dataset_calls.ReadRolesRequest
+    ),
+    f"PUT {_DATASET}/owner": Operation(
+        "set_dataset_owner", DATASETS, {200: data.Owner}, body=dataset_calls.OwnerRequest
+    ),
+    f"GET {_DATASET}/snapshots": _listed("snapshots", DATASETS, data.SnapshotPage, PageQuery),
+    f"POST {_DATASET}/snapshots": Operation(
+        "create_snapshot", DATASETS, {201: data.SnapshotMade},
+        body=dataset_calls.SnapshotRequest, conflicts=(SnapshotExists, Conflict),
+    ),
+    f"DELETE {_DATASET}/snapshots/<snapshot>": Operation(
+        "remove_snapshot", DATASETS, {200: data.SnapshotRemoved}
+    ),
+    f"GET {_DATASET}/head": Operation(
+        "head", DATASETS, {200: data.Head}, query=dataset_calls.HeadQuery, conflicts=(Purging,)
+    ),
+    f"GET {_DATASET}/verify": Operation(
+        "verify", DATASETS, {200: data.Verification}, query=dataset_calls.VerifyQuery,
+        conflicts=(Purging,),
+    ),
+    f"GET {_DATASET}/purge-preview": Operation(
+        "purge_preview", DATASETS, {200: data.PurgePreview}, query=dataset_calls.PurgeQuery
+    ),
+    f"POST {_DATASET}/purge": Operation(
+        "purge", DATASETS, {202: data.PurgeMarked},
+        body=dataset_calls.PurgeRequest, conflicts=(NotPurgeable,),
+    ),
+    f"POST {_DATASET}/purge/cancel": Operation(
+        "cancel_purge", DATASETS, {200: data.PurgeMarked},
+        body=dataset_calls.PurgeRequest, conflicts=(PurgeBegan,),
+    ),
+    f"GET {_DATASET}/lineage": Operation(
+        "lineage", DATASETS, {200: data.Lineage}, query=dataset_calls.LineageQuery
+    ),
+    f"GET {_DATASET}/invalidations": _listed(
+        "invalidations", DATASETS, data.InvalidationPage, PageQuery
+    ),
+    f"POST {_DATASET}/invalidations": Operation(
+        "invalidate", DATASETS, {201: data.Invalidated, 200: data.Invalidated},
+        body=dataset_calls.InvalidationRequest, conflicts=(KeyReused,),
+    ),
+    "GET /v1/storage": _listed("storage", DATASETS, data.StoragePage, dataset_calls.StorageQuery),
     "GET /v1/outbox": _listed("outbox", OPERATIONS_TAG, work.OutboxPage, user_calls.OutboxQuery),
     "POST /v1/outbox/reset": Operation(
         "reset_outbox", OPERATIONS_TAG, {200: work.OutboxDone}, body=user_calls.OutboxReset

@@ -55,7 +55,9 @@ def _user(method: str, path: str, role: PlatformRole, summary: str) -> Route:
     return Route(Surface.USER, method, path, Kind.USER, role, summary)
 
 
-_JOB = "/v1/dags/<dag>/jobs/<job>"
+_DAG = "/v1/dags/<dag>"
+_JOB = f"{_DAG}/jobs/<job>"
+_DATASET = "/v1/datasets/<dataset>"
 
 ROUTES = (
     _internal("POST", "/internal/task-claim", "Lease tasks."),
@@ -82,7 +84,6 @@ ROUTES = (
     _user("GET", "/v1/me", READER, "Who you are, in which org, with which roles."),
     _user("GET", "/v1/status", READER, "Backlog and progress of every job."),
     _user("GET", "/v1/dags", READER, "The deployed DAGs."),
-    _user("POST", "/v1/dags", WRITER, "Deploy a DAG file."),
     _user("GET", "/v1/dags/<dag>", READER, "One DAG with its jobs."),
     _user("GET", "/v1/dags/<dag>/versions", READER, "The versions of a DAG, newest first."),
     _user("GET", "/v1/dags/<dag>/versions/<number>", READER, "One version with its file."),
@@ -92,6 +93,20 @@ ROUTES = (
     _user("POST", f"{_JOB}/trigger", WRITER, "Ask a manual source for something."),
     _user("GET", f"{_JOB}/hook", READER, "Address and secrets of a webhook source; no values."),
     _user("POST", f"{_JOB}/hook/secret", WRITER, "Make a new secret of a webhook, shown once."),
+    _user("POST", "/v1/plans", WRITER, "What a DAG file would change; nothing is changed."),
+    _user("POST", "/v1/dags", WRITER, "Deploy a DAG file."),
+    _user("GET", f"{_DAG}/deploys", READER, "Deploys and rollbacks of a DAG, newest first."),
+    _user("GET", f"{_DAG}/deploys/<number>", READER, "One deploy, with its progress."),
+    _user("POST", f"{_DAG}/deploys/pause", WRITER, "Let the build that is under way rest."),
+    _user("POST", f"{_DAG}/deploys/resume", WRITER, "Let a paused or failed build go on."),
+    _user("POST", f"{_DAG}/deploys/cancel", WRITER, "Give up the deploy that is under way."),
+    _user("GET", f"{_DAG}/rollback", READER, "What a rollback would do; nothing is changed."),
+    _user("POST", f"{_DAG}/rollback", WRITER, "Return to a version that was active before."),
+    _user("POST", f"{_JOB}/backfills", WRITER, "Compute a range of one job again."),
+    _user("GET", f"{_DAG}/backfills", READER, "Backfills of a DAG, newest first."),
+    _user("POST", f"{_DAG}/backfills/<number>/pause", WRITER, "Let a backfill rest."),
+    _user("POST", f"{_DAG}/backfills/<number>/resume", WRITER, "Let a paused backfill go on."),
+    _user("POST", f"{_DAG}/backfills/<number>/cancel", WRITER, "Give up a backfill."),
     _user("GET", "/v1/tasks", READER, "Tasks, newest first."),
     _user("GET", "/v1/tasks/<task_id>", READER, "One task with attempts, inputs and events."),
     _user("GET", "/v1/tasks/<task_id>/attempts", READER, "The attempts that have ended."),
@@ -99,6 +114,27 @@ ROUTES = (
     _user("POST", "/v1/tasks/<task_id>/cancel", WRITER, "Cancel a task."),
     _user("POST", "/v1/tasks/<task_id>/retry", WRITER, "Queue an ended task again."),
     _user("GET", "/v1/events", READER, "What tasks announced, newest first."),
+    _user("GET", "/v1/datasets", READER, "The published datasets that you may read."),
+    _user("GET", _DATASET, READER, "One dataset: parts, readers, neighbours, snapshots."),
+    _user("GET", f"{_DATASET}/versions", READER, "Its versions, newest first."),
+    _user("GET", f"{_DATASET}/partitions", READER, "What readers see of it, scope by scope."),
+    _user("PUT", f"{_DATASET}/read-roles", ADMIN, "Say which org roles may read a dataset."),
+    _user("PUT", f"{_DATASET}/owner", ADMIN, "Say whom to ask about a dataset."),
+    _user("GET", f"{_DATASET}/snapshots", READER, "Its snapshots with their pins."),
+    _user("POST", f"{_DATASET}/snapshots", WRITER, "Name the dataset as it is now."),
+    _user("DELETE", f"{_DATASET}/snapshots/<snapshot>", WRITER, "Delete a snapshot."),
+    Route(
+        Surface.USER, "GET", f"{_DATASET}/head", Kind.USER, READER,
+        "Its first rows, at a pin.", Rate.QUERY,
+    ),
+    _user("GET", f"{_DATASET}/verify", READER, "Read its objects again, and compare."),
+    _user("GET", f"{_DATASET}/purge-preview", ADMIN, "What a purge frees, and what it may not."),
+    _user("POST", f"{_DATASET}/purge", ADMIN, "Mark versions: they are deleted after a day."),
+    _user("POST", f"{_DATASET}/purge/cancel", ADMIN, "Keep marked versions after all."),
+    _user("GET", f"{_DATASET}/lineage", READER, "What a scope of it was made from, and by what."),
+    _user("GET", f"{_DATASET}/invalidations", READER, "What was declared invalid, and why."),
+    _user("POST", f"{_DATASET}/invalidations", WRITER, "Declare a part of a dataset invalid."),
+    _user("GET", "/v1/storage", READER, "What is stored of each dataset version."),
     _user("GET", "/v1/outbox", READER, "What waits to leave the database, or was given up."),
     _user("POST", "/v1/outbox/reset", ADMIN, "Send given-up rows again."),
     _user("GET", "/v1/queues", READER, "Wake-ups that wait, are in flight or dead."),

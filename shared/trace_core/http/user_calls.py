@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from trace_core.http.pages import PageQuery
 from trace_core.http.wire import Name, Wire
@@ -22,9 +22,41 @@ LOGS_SHOWN = 10
 Count = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
 
 
-class DeployRequest(Wire):
+Number = Annotated[int, Field(ge=1, le=999_999_999)]
+Cursor = Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
+
+
+class PlanRequest(Wire):
     text: Annotated[str, Field(min_length=1, max_length=limits.DAG_FILE_MAX)]
     filename: Annotated[str, Field(min_length=1, max_length=500)] = "dag.yaml"
+
+
+class DeployRequest(PlanRequest):
+    expected_state: Annotated[str, Field(pattern=r"^[a-z0-9]{1,64}$")] | None = Field(
+        None, description="`state_token` of a plan: refused when the state has moved since."
+    )
+    concurrency: Annotated[int, Field(ge=1, le=10_000, strict=True)] | None = Field(
+        None, description="Tasks of the build that run at once, at most."
+    )
+
+
+class RollbackRequest(Wire):
+    version: Number | None = Field(None, description="Default: the one that was active before.")
+
+
+class RollbackQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: Number | None = Field(None, description="Default: the one that was active before.")
+
+
+class BackfillRequest(Wire):
+    start: Cursor
+    end: Cursor = Field(description="It belongs to the range, as the start does.")
+    reason: Annotated[str, Field(max_length=500)] = ""
+    window: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
+        limits.BACKFILL_WINDOW, description="Tasks that are open at once, at most."
+    )
 
 
 class TriggerRequest(Wire):

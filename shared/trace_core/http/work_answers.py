@@ -33,6 +33,9 @@ class JobStatus(Counts):
     operator: str
     runtime: Runtime
     activation: Activation
+    standing: Literal["active", "held", "candidate"] = Field(
+        description="`candidate`: of a version that is built; `held`: waits for that build."
+    )
     paused: bool
     oldest_ready_at: Time | None
 
@@ -96,7 +99,8 @@ class DagVersion(Wire):
     content_sha256: str = Field(description="Of what the file means, not of its text.")
     created_at: Time
     created_by: str | None
-    activated_at: Time | None
+    candidate: bool = Field(description="It is being built, and becomes active afterwards.")
+    activated_at: Time | None = Field(description="When it became active last.")
     jobs: int
 
 
@@ -109,14 +113,6 @@ class DagVersionDetail(DagVersion):
 
     dag: str
     text: str = Field(description="The file as it was deployed.")
-
-
-class Deployed(Wire):
-    dag: str
-    version: int
-    created: bool = Field(description="False: this very definition was deployed before.")
-    jobs: list[str]
-    webhooks: list[str] = Field(description="Jobs that others may call, once they have a secret.")
 
 
 class DagState(Wire):

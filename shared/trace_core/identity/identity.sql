@@ -103,6 +103,12 @@ SELECT role FROM org_roles WHERE org_id = %(org_id)s AND role = %(role)s
 -- The DAGs that name a role.
 SELECT name FROM dags WHERE org_id = %(org_id)s AND %(role)s = ANY (deploy_roles) ORDER BY name
 
+-- name: datasets_of_role
+-- The datasets that name a role, hidden ones too: they keep their readers.
+SELECT dataset_name AS name FROM publications
+ WHERE org_id = %(org_id)s AND %(role)s = ANY (read_roles)
+ ORDER BY dataset_name
+
 -- name: remove_role
 -- The role is gone, also from its members.
 DELETE FROM org_roles WHERE org_id = %(org_id)s AND role = %(role)s

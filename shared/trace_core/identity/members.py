@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +29,17 @@ class AlreadyMember(Conflict):
 
 
 class RoleInUse(Conflict):
-    """DAGs name this role in their deploy roles; take it out there first."""
+    """DAGs or datasets name this role; take it out there first."""
 
     code = "RoleInUse"
+
+
+RightsChanged = Callable[[Transaction, OrgId], object]
+"""Called in the transaction that changed what a member may do."""
+
+
+def _nobody_asks(_tx: Transaction, _org_id: OrgId) -> None:
+    """Where nothing is derived from the rights of members."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +54,17 @@ class Membership:
 
 
 class Members:
-    def __init__(self, state: StateDatabase, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self,
+        state: StateDatabase,
+        clock: Clock,
+        ids: Ids,
+        rights_changed: RightsChanged = _nobody_asks,
+    ) -> None:
         self._state = state
         self._clock = clock
         self._ids = ids
+        self._rights_changed = rights_changed
         self._audit = Audit(state, clock, ids)
 
     def membership(self, who: Subject, org: str | None) -> Membership:
@@ -90,6 +105,8 @@ class Members:
             assert user is not None  # noqa: S101  the statement always answers one row
             if tx.one(SQL["add_member"], params | {"user_id": user.user_id}) is None:
                 raise AlreadyMember(subject=who.subject)
+            # A member who comes back finds the jobs that waited for it.
+            self._rights_changed(tx, org_id)
             self._audit.record(tx, org_id, actor, "member.add", who.subject, role=role.value)
         return UserId(user.user_id)
 
@@ -100,6 +117,7 @@ class Members:
             if role is not PlatformRole.ADMIN:
                 self._keep_an_admin(tx, org_id, member)
             tx.run(SQL["set_role"], params)
+            self._rights_changed(tx, org_id)
             self._audit.record(
                 tx, org_id, actor, "member.set_role", member.subject,
                 role=role.value, before=member.platform_role,
@@ -110,6 +128,7 @@ class Members:
             member = self._locked(tx, org_id, user_id)
             self._keep_an_admin(tx, org_id, member)
             tx.run(SQL["remove_member"], {"org_id": org_id, "user_id": user_id})
+            self._rights_changed(tx, org_id)
             self._audit.record(
                 tx, org_id, actor, "member.remove", member.subject, before=member.platform_role
             )
@@ -130,9 +149,11 @@ class Members:
         params = {"org_id": org_id, "role": role}
         with self._state.transaction("remove_role") as tx:
             tx.one(SQL["lock_org"], params)
-            # A role that came back later would open DAGs to people nobody thought of.
-            if named := [row.name for row in tx.all(SQL["dags_of_role"], params)]:
-                raise RoleInUse(role=role, dags=named)
+            # A role that came back later would open things to people nobody thought of.
+            dags = [row.name for row in tx.all(SQL["dags_of_role"], params)]
+            datasets = [row.name for row in tx.all(SQL["datasets_of_role"], params)]
+            if dags or datasets:
+                raise RoleInUse(role=role, dags=dags, datasets=datasets)
             if tx.run(SQL["remove_role"], params) == 0:
                 raise NotFound(f"No role {role}.", role=role)
             self._audit.record(tx, org_id, actor, "role.remove", role)
@@ -144,6 +165,7 @@ class Members:
             if tx.one(SQL["role_exists"], params) is None:
                 raise NotFound(f"No role {role}.", role=role)
             if tx.run(SQL["grant_role"], params):
+                self._rights_changed(tx, org_id)
                 self._audit.record(tx, org_id, actor, "role.grant", role, to=member.subject)
 
     def revoke(self, org_id: OrgId, role: str, user_id: UserId, actor: Actor) -> None:
@@ -152,6 +174,7 @@ class Members:
             member = self._locked(tx, org_id, user_id)
             if tx.run(SQL["revoke_role"], params) == 0:
                 raise NotFound(f"{member.subject} does not have the role {role}.", role=role)
+            self._rights_changed(tx, org_id)
             self._audit.record(tx, org_id, actor, "role.revoke", role, **{"from": member.subject})
 
     def _locked(self, tx: Transaction, org_id: OrgId, user_id: UserId) -> Row:

@@ -69,6 +69,12 @@ ATTEMPT_LOG_MAX = 1024 * 1024 + 64 * 1024
 WORKER_ID_MAX = 200
 LONG_POLL_MAX = timedelta(seconds=20)
 
+HEAD_ROWS_MAX = 500
+HEAD_BYTES_MAX = 1024 * 1024
+"""Of the rows that people look at, as JSON."""
+PURGE_GRACE = timedelta(hours=24, minutes=15)
+"""From the mark to the deletion of a dataset version: longer than a reader of it can take."""
+
 DAG_FILE_MAX = 1024 * 1024
 DAG_JOBS_MAX = 500
 HISTORY_MONTHS_AHEAD = 3

@@ -216,7 +216,7 @@ class Claims:
         claimed: dict[TaskId, Claimed] = {}
         by_job: dict[JobId, list[TaskId]] = {}
         for task_id, row in located.items():
-            if row.is_ready and row.claimable:
+            if row.is_ready and row.claimable and not row.forbidden:
                 by_job.setdefault(row.job_id, []).append(task_id)
         for job_id, wanted in sorted(by_job.items()):
             with self._state.transaction("claim_metered") as tx:
@@ -256,8 +256,10 @@ class Claims:
                 started_at=lease.started_at,
                 lease_expires_at=lease.lease_expires_at,
             )
-        canceled = owner[0].canceled
-        return Refused(task_id, NotClaimed.CANCELED if canceled else NotClaimed.ALREADY_RUNNING)
+        if owner[0].canceled:
+            return Refused(task_id, NotClaimed.CANCELED)
+        forbidden = owner[0].forbidden and owner[0].started_at is None
+        return Refused(task_id, NotClaimed.FORBIDDEN if forbidden else NotClaimed.ALREADY_RUNNING)
 
     def _take_of_job(
         self,
@@ -368,6 +370,8 @@ class Claims:
             return NotClaimed.ALREADY_RUNNING
         if row.due_at is not None:
             return NotClaimed.NOT_DUE
+        if row.forbidden:
+            return NotClaimed.FORBIDDEN
         if not row.claimable:
             return NotClaimed.HELD
         # Ready when it was located: another claim was faster, or a counter is full.

@@ -72,7 +72,7 @@ leased AS (
 claimable AS (
     SELECT j.job_id, j.timeout_seconds, j.capacity_ids, j.activation = 'source' AS of_source
       FROM jobs j
-     WHERE j.org_id = %(org_id)s AND j.runtime = %(runtime)s AND j.claimable
+     WHERE j.org_id = %(org_id)s AND j.runtime = %(runtime)s AND j.claimable AND NOT j.forbidden
        AND j.job_id <> ALL (%(skipped_jobs)b::uuid[])
 )
 
@@ -198,7 +198,7 @@ claimable AS (
     SELECT j.job_id, j.timeout_seconds, j.capacity_ids <> '{}' AS metered,
            j.activation = 'source' AS of_source
       FROM jobs j
-     WHERE j.org_id = %(org_id)s AND j.job_id = %(job_id)s AND j.claimable
+     WHERE j.org_id = %(org_id)s AND j.job_id = %(job_id)s AND j.claimable AND NOT j.forbidden
        -- A quota that came since the counters were locked would not be charged: take nothing.
        AND j.capacity_ids <@ %(capacity_ids)b::uuid[]
 ),
@@ -260,7 +260,7 @@ UPDATE slots s
 -- Where tasks are, so that a claim by id can say why not.
 SELECT t.task_id, t.job_id, t.priority,
        r.task_id IS NOT NULL AS is_ready, l.task_id IS NOT NULL AS is_leased,
-       d.due_at, f.outcome AS final_outcome, j.claimable
+       d.due_at, f.outcome AS final_outcome, j.claimable, j.forbidden
   FROM unnest(%(task_ids)b::uuid[]) AS w (task_id)
  CROSS JOIN LATERAL (
        SELECT * FROM tasks t WHERE t.task_id = w.task_id AND t.org_id = %(org_id)s) t
@@ -285,6 +285,7 @@ WITH leased AS (
       FROM jobs j
      WHERE l.task_id = %(task_id)s AND l.start_token = %(start_token)s
        AND l.started_at IS NULL AND l.canceled_at IS NULL AND j.job_id = l.job_id
+       AND NOT j.forbidden
     RETURNING l.*
 ),
 -- include: pin_inputs
@@ -315,6 +316,8 @@ WITH leased AS (
 
 -- name: org_of_start_token
 -- Whose task a start token belongs to, also after the exchange.
-SELECT l.org_id, l.canceled_at IS NOT NULL AS canceled, l.started_at, l.lease_expires_at
+SELECT l.org_id, l.canceled_at IS NOT NULL AS canceled, l.started_at, l.lease_expires_at,
+       j.forbidden
   FROM leases l
+  JOIN jobs j ON j.job_id = l.job_id
  WHERE l.task_id = %(task_id)s AND l.start_token = %(start_token)s

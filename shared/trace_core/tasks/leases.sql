@@ -149,7 +149,7 @@ SELECT (left(%(outbox_series)s::uuid::text, 32)
                 WHERE r.job_id = j.job_id
                 ORDER BY r.priority, r.task_id
                 LIMIT 1) head
-         WHERE j.claimable AND j.runtime <> 'dispatcher'
+         WHERE j.claimable AND NOT j.forbidden AND j.runtime <> 'dispatcher'
            AND head.ready_at <= %(now)s - %(grace)s
          GROUP BY j.org_id, j.runtime
          LIMIT %(limit)s) w

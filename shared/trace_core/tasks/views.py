@@ -33,6 +33,9 @@ class BacklogMetrics:
     outbox_pending: int
     outbox_failed: int
     oldest_pending_at: datetime | None
+    oldest_deploy_at: datetime | None
+    deploys_stuck: int
+    """Builds with an error, or whose checks failed: they wait for a person."""
 
 
 class Views:
@@ -99,14 +102,12 @@ class Views:
         """
         since = first_uuid7(self._clock.now() - _RECENT)
         params = {"org_id": org_id, "since": since, "until": _LAST_ID}
-        completed = {
-            (row.dag, row.job): row.completed
-            for row in self._state.read(SQL["completed_since"], params)
-        }
-        jobs = [
-            {**row._asdict(), "completed_24h": completed.get((row.dag, row.job), 0)}
-            for row in self._state.read(SQL["job_backlog"], {"org_id": org_id})
-        ]
+        rows = self._state.read(SQL["completed_since"], params)
+        completed = {row.job_id: row.completed for row in rows}
+        jobs = []
+        for row in self._state.read(SQL["job_backlog"], {"org_id": org_id}):
+            found = row._asdict()
+            jobs.append({"completed_24h": completed.get(found.pop("job_id"), 0), **found})
         outbox = self._state.read(SQL["outbox_of_org"], {"org_id": org_id})[0]
         return {
             "now": self._clock.now(),
@@ -125,6 +126,7 @@ class Views:
         runtimes = self._state.read(SQL["backlog_metrics"], {})
         leases = self._state.read(SQL["lease_metrics"], {"many": _MANY_FAILURES})[0]
         outbox = self._state.read(SQL["outbox_metrics"], {})[0]
+        deploys = self._state.read(SQL["deploy_metrics"], {})[0]
         return BacklogMetrics(
             {row.runtime: row.queued for row in runtimes},
             {row.runtime: row.oldest_ready_at for row in runtimes},
@@ -135,6 +137,8 @@ class Views:
             outbox.pending,
             outbox.failed,
             outbox.oldest_pending_at,
+            deploys.oldest_at,
+            deploys.stuck,
         )
 
 

@@ -72,6 +72,21 @@ SELECT t.task_id, t.job_id, d.name AS dag, j.name AS job, j.operator, t.created_
             WHEN w.task_id IS NOT NULL AND w.failures > 0 THEN 'its retry'
             WHEN w.task_id IS NOT NULL THEN 'its next slice'
             WHEN r.task_id IS NOT NULL AND d.paused_at IS NOT NULL THEN 'its DAG to be resumed'
+            WHEN r.task_id IS NOT NULL AND NOT j.claimable THEN (
+                 SELECT CASE WHEN j.standing = 'retired' OR j.caught_up
+                                  THEN 'version ' || v.number || ' to become active'
+                             WHEN b.status = 'Paused'
+                                  THEN 'deploy ' || b.number || ' to be resumed'
+                             WHEN b.status = 'ChecksFailed'
+                                  THEN 'deploy ' || b.number || ', whose checks failed'
+                             ELSE 'the build of deploy ' || b.number END
+                   FROM (SELECT max(v.number) AS number
+                           FROM dag_version_jobs a
+                           JOIN dag_versions v ON v.dag_version_id = a.dag_version_id
+                          WHERE a.job_id = j.job_id) v
+                   LEFT JOIN deploys b
+                     ON b.dag_id = j.dag_id
+                    AND b.status IN ('Building', 'Paused', 'Checking', 'ChecksFailed'))
             WHEN r.task_id IS NOT NULL AND EXISTS (
                  SELECT FROM capacities c
                   WHERE c.capacity_id = ANY (j.capacity_ids) AND c.running >= c.max_running)
@@ -166,8 +181,8 @@ SELECT e.event_id, e.dataset_version, e.scope, e.range_start, e.range_end, e.rev
  LIMIT %(limit)s
 
 -- name: job_backlog
--- What waits and runs, for each job of the active versions.
-SELECT d.name AS dag, j.name AS job, j.operator, j.runtime, j.activation,
+-- What waits and runs, for each job of the active versions and of those that are built.
+SELECT j.job_id, d.name AS dag, j.name AS job, j.operator, j.runtime, j.activation, j.standing,
        d.paused_at IS NOT NULL AS paused,
        (SELECT count(*) FROM (SELECT FROM ready r WHERE r.job_id = j.job_id LIMIT 100000) c)
            AS queued,
@@ -180,20 +195,17 @@ SELECT d.name AS dag, j.name AS job, j.operator, j.runtime, j.activation,
            AND a.final) AS failed
   FROM jobs j
   JOIN dags d ON d.dag_id = j.dag_id
-  JOIN dag_version_jobs v ON v.dag_version_id = d.active_dag_version_id AND v.job_id = j.job_id
- WHERE j.org_id = %(org_id)s
- ORDER BY d.name, j.name
+ WHERE j.org_id = %(org_id)s AND j.standing IN ('active', 'held', 'candidate')
+ ORDER BY d.name, j.name, j.standing = 'candidate'
 
 -- name: completed_since
 -- Completed tasks of each job that were made since a moment. With both ends of the range the planner
 -- takes the index whatever it knows, and leaves out the months before.
-SELECT d.name AS dag, j.name AS job, count(*) AS completed
+SELECT a.job_id, count(*) AS completed
   FROM attempts a
-  JOIN jobs j ON j.job_id = a.job_id
-  JOIN dags d ON d.dag_id = j.dag_id
  WHERE a.org_id = %(org_id)s AND a.outcome = 'Completed'
    AND a.task_id BETWEEN %(since)s AND %(until)s
- GROUP BY d.name, j.name
+ GROUP BY a.job_id
 
 -- name: list_dags
 -- The DAGs of an org.
@@ -224,6 +236,13 @@ SELECT count(*) AS running, min(l.lease_expires_at) AS oldest_expiry,
        (SELECT count(*) FROM delayed w JOIN jobs j ON j.job_id = w.job_id
          WHERE w.failures >= %(many)s AND j.activation = 'source') AS sources_failing
   FROM leases l
+
+-- name: deploy_metrics
+-- The deploy that has been built for the longest time, and those that wait for a person.
+SELECT min(b.created_at) AS oldest_at,
+       count(*) FILTER (WHERE b.status = 'ChecksFailed' OR b.error IS NOT NULL) AS stuck
+  FROM deploys b
+ WHERE b.ended_at IS NULL AND b.status IN ('Building', 'Checking', 'ChecksFailed')
 
 -- fragment: outbox_counts
 SELECT count(*) FILTER (WHERE o.status = 'Pending') AS pending,

@@ -76,6 +76,8 @@ def test_the_figures_of_the_backlog_are_depths_and_ages() -> None:
         7,
         1,
         NOW + timedelta(seconds=1),
+        NOW - timedelta(seconds=90),
+        2,
     )
     assert telemetry.backlog_figures(backlog, NOW) == {
         "BacklogDepth": 5,
@@ -87,4 +89,6 @@ def test_the_figures_of_the_backlog_are_depths_and_ages() -> None:
         "OutboxPending": 7,
         "OutboxFailed": 1,
         "OutboxAge": 0.0,
+        "DeployAge": 90.0,
+        "DeploysStuck": 2,
     }
