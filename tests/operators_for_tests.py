@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from pydantic import Field
 from trace_core.dag.catalog import OperatorSpec
 from trace_core.dag.model import Activation, Runtime, SourceKind
 from trace_core.kernel.scopes import Scope
-from trace_core.operators.api import Emit, OperatorFailed, Result, TaskContext
+from trace_core.operators.api import Emit, OperatorFailed, Result, Rows, TaskContext
 from trace_core.operators.configs import OperatorConfig
 
 
@@ -185,6 +186,33 @@ class EmitMidTask:
         )
 
 
+class CopyRowsConfig(OperatorConfig):
+    alias: str = "source"
+    output: int = 0
+    threads: int = 1
+    emit: bool = False
+    state: bool = False
+
+
+class CopyRows:
+    """Reads an input and answers its rows, for the scope of the trigger."""
+
+    def run(self, task: TaskContext[CopyRowsConfig]) -> Result:
+        config = task.config
+        if config.state:
+            return Result(state={"next": task.state["next"].value + 1})
+        scope = task.trigger.scope if task.trigger else Scope()
+        with ThreadPoolExecutor(config.threads) as threads:
+            tables = list(
+                threads.map(
+                    lambda _: task.read(config.alias, columns=["number"]), range(config.threads)
+                )
+            )
+        assert all(each == tables[0] for each in tables)
+        rows = Rows(config.output, scope, tables[0], cursor_column="number", name="copy")
+        return Result(events=[Emit(0, scope)] if config.emit else [], outputs=[rows])
+
+
 def _spec(name: str, made: type, config: type[OperatorConfig], **more: Any) -> OperatorSpec:
     fields: dict[str, Any] = {
         "activations": frozenset({Activation.REACTIVE}),
@@ -218,4 +246,5 @@ OPERATORS: list[OperatorSpec] = [
     _spec("shout", Shout, ShoutConfig),
     _spec("bad_result", BadResult, BadResultConfig),
     _spec("emit_mid_task", EmitMidTask, EmitMidTaskConfig),
+    _spec("copy_rows", CopyRows, CopyRowsConfig),
 ]

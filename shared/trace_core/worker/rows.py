@@ -104,8 +104,8 @@ class AttemptRows:
         except Exception as error:
             logger.exception("%s: its rows could not be written", self)
             return failed(error)
-        fields["outputs"] = [*own, *(self._fields(each) for each in stored)]
-        return replace(outcome, fields=fields, rows=())
+        outputs = [*own, *(self._fields(each) for each in stored)]
+        return replace(outcome, fields={**fields, "outputs": outputs}, rows=())
 
     def __str__(self) -> str:
         return str(self._attempt)
