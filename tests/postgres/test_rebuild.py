@@ -304,7 +304,7 @@ def test_a_purged_version_is_not_returned_to_and_its_definition_is_built_anew(fe
     assert again.builds == ("b",)
     settle(world)
     assert sorted(outputs_of(world, "b")) == [f"c{n}" for n in range(6)]
-    # Its reader was not purged, and has seen nothing of the version that took the purged one's place.
+    # Its reader was not purged, and has seen nothing of what took the purged one's place.
     assert {f"c{n}" for n in range(6)} == set(outputs_of(world, "c"))
 
 
