@@ -19,6 +19,7 @@ from tests.manual_clock import START, ManualClock
 from tests.simulation.shapes import SHAPES, catalog
 from trace_core.database.sql import Statements
 from trace_core.database.state import Params, Row, StateDatabase, Transaction
+from trace_core.deploy.builds import Builds
 from trace_core.deploy.service import Deploys
 from trace_core.identity.model import SYSTEM
 from trace_core.identity.orgs import Orgs
@@ -194,6 +195,9 @@ def deploy_shapes(dsn: str) -> Definitions:
             Deploys(state, clock, ids, _NoWaker(), catalog()).deploy(
                 org, text, f"{shape}.yaml", SYSTEM
             )
+    # Nothing is left to do for the deploys that a schedule begins with.
+    while Builds(state, clock, ids, _NoWaker()).run_once().did_something:
+        pass
     with state.connection() as connection:
         connection.execute(SQL["keep_definitions"].encode(), prepare=False)
     return Definitions(state, orgs)

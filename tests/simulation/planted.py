@@ -34,6 +34,11 @@ class DoesNotMatch(AssertionError):
     """The text that a planted bug replaces is gone: the bug must be written anew."""
 
 
+def _pattern(text: str) -> re.Pattern[str]:
+    """Blanks and line breaks are no part of what is meant, and not all of them are sent."""
+    return re.compile(r"\s*".join(map(re.escape, re.findall(r"[(),=]|[^\s(),=]+", text))))
+
+
 def _edit(statements: Statements, names: Sequence[str], *edits: tuple[str, str]) -> Plant:
     """Replace text in statements; every edit must match in every one of them."""
 
@@ -41,9 +46,7 @@ def _edit(statements: Statements, names: Sequence[str], *edits: tuple[str, str])
         changed = dict(statements.all)
         for name in names:
             for old, new in edits:
-                # Line breaks and indentation are no part of what is meant.
-                pattern = r"\s+".join(re.escape(word) for word in old.split())
-                text, count = re.subn(pattern, lambda _match, new=new: new, changed[name])
+                text, count = _pattern(old).subn(lambda _match, new=new: new, changed[name])
                 if not count:
                     raise DoesNotMatch(f"{name} has no {old!r}")
                 changed[name] = text
@@ -82,14 +85,15 @@ def _finish_first(take_due: Any) -> Any:
 
 def _in_two_transactions(write: Any) -> Any:
     """Record the events, commit, and make their tasks afterwards."""
-    route = "JOIN routes r ON r.dataset_version = f.dataset_version"
+    route = _pattern("JOIN routes r ON r.dataset_version = f.dataset_version")
 
     def written(self: StateDatabase, name: str, sql: str, params: Any) -> list[Any]:
         if name not in (*_COMPLETES, "accept"):
             return write(self, name, sql, params)  # type: ignore[no-any-return]
-        if route not in sql:
-            raise DoesNotMatch(f"{name} has no {route!r}")
-        rows: list[Any] = write(self, name, sql.replace(route, f"{route} AND false"), params)
+        unrouted, count = route.subn(lambda match: f"{match[0]} AND false", sql)
+        if not count:
+            raise DoesNotMatch(f"{name} has no {route.pattern!r}")
+        rows: list[Any] = write(self, name, unrouted, params)
         ids = {"event_ids": list(params["event_ids"]), "now": params["now"]}
         write(self, "route_later", SIMULATION["route_later"], ids)
         return rows
@@ -122,11 +126,11 @@ def _any_hour(free: Any) -> Any:
     return unlimited
 
 
-def _without_quota(add_job: Any) -> Any:
-    def add(self: Registration, job: Any, fingerprint: str, _quota: Any) -> None:
-        add_job(self, job, fingerprint, None)
+def _without_quota(ensure_job: Any) -> Any:
+    def ensure(self: Registration, job: Any, fingerprint: str, _quota: Any) -> None:
+        ensure_job(self, job, fingerprint, None)
 
-    return add
+    return ensure
 
 
 def _commits_before_sources(add_source_task: Any) -> Any:
@@ -181,15 +185,13 @@ BUGS = (
         ("d.lapses, d.lease_sequence, d.lease_token, d.continues",
          "d.lapses, d.lease_sequence, NULL::uuid, d.continues"))),
     Bug("dedupe_without_version", "two outputs with one scope count as one event", _all(
-        _edit(TASKS, _COMPLETES, ("FROM announced a\n      JOIN done d",
-              "FROM (SELECT DISTINCT ON (task_id, scope, revision) * FROM announced) a\n"
-              "      JOIN done d")),
-        _edit(TASKS, _ACCEPTS, ("FROM announced a\n     CROSS JOIN fenced f\n     WHERE NOT",
-              "FROM (SELECT DISTINCT ON (scope, revision) * FROM announced) a\n"
-              "     CROSS JOIN fenced f\n     WHERE NOT")))),
+        _edit(TASKS, _COMPLETES, ("FROM numbered n JOIN done d",
+              "FROM (SELECT DISTINCT ON (task_id, scope, revision) * FROM numbered) n JOIN done d")),
+        _edit(TASKS, _ACCEPTS, ("FROM numbered n ON",
+              "FROM (SELECT DISTINCT ON (scope, revision) * FROM numbered) n ON")))),
     Bug("dedupe_without_revision", "a rewrite counts as a repetition", _edit(
-        TASKS, (*_COMPLETES, *_ACCEPTS), ("a.scope, a.revision, a.event_id",
-                                          "a.scope, 0::bigint, a.event_id"))),
+        TASKS, (*_COMPLETES, *_ACCEPTS), ("n.scope, n.revision, n.event_id",
+                                          "n.scope, 0::bigint, n.event_id"))),
     Bug("duplicate_invoke_runs_twice", "a start token can be exchanged again", _edit(
         TASKS, ("start",), ("AND l.started_at IS NULL AND l.canceled_at", "AND l.canceled_at"))),
     Bug("dead_run_never_comes_back", "a reservation nobody exchanged is never taken back", _edit(
@@ -229,7 +231,7 @@ BUGS = (
     Bug("hour_without_end", "starts in an hour are counted and not limited", _patch(
         Capacity, "free", _any_hour)),
     Bug("deploy_forgets_quota", "jobs that are new are not metered by the quota", _patch(
-        Registration, "_add_job", _without_quota)),
+        Registration, "_ensure_job", _without_quota)),
     Bug("half_a_deploy", "sources get their task after the deploy has committed", _patch(
         Registration, "_add_source_task", _commits_before_sources)),
 )  # fmt: skip
