@@ -22,6 +22,8 @@ for each time that the starts of an hour are used up."""
 STEPS_MAX = 2500
 _SKEW_MAX = 6.0
 """Seconds after which every clock agrees that a moment has passed."""
+_LOOKS_EVERY = 15.0
+"""Seconds between two looks of a Dispatcher at deploys that have not ended."""
 TRACE_SHOWN = 45
 
 
@@ -51,7 +53,7 @@ class Schedule(World):
 
     def run(self) -> Outcome:
         self.definitions.reset(self.orgs)
-        self.state.attach(self.faults.point, self.between)
+        self.state.attach(self.point, self.between, self.waiting.end)
         violation = None
         try:
             self._begin()
@@ -64,7 +66,7 @@ class Schedule(World):
             last = traceback.extract_tb(error.__traceback__)[-1]
             violation = f"a service raised {type(error).__name__} ({last.name}): {error}"
         finally:
-            self.state.attach(lambda _name: None, lambda _name: None)
+            self.state.attach(lambda _name: None, lambda _name: None, lambda: None)
         if violation:
             self.note(f"VIOLATION {violation}")
         events = self.oracle.count("all_events")
@@ -78,7 +80,7 @@ class Schedule(World):
         return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()[:16]
 
     def _begin(self) -> None:
-        for actor in [*self.periodic, *self.workers, self.person, self.owner]:
+        for actor in [*self.periodic, *self.workers, self.person, self.owner, self.editor]:
             actor.begin()
         if self.rng.random() < 0.15:
             self.runtime.down = True
@@ -102,8 +104,10 @@ class Schedule(World):
             due = self.oracle.due
             assert due is not None
             if self.seconds - began > DRAIN_MAX or self.steps - steps > STEPS_MAX:
-                raise Violation(f"not drained: {due.open} still open")
-            if not due.open and not self.work:
+                raise Violation(f"not drained: {due.open} and {due.deploys} deploys still open")
+            if self.editor.look_after():
+                continue
+            if not due.open and not due.deploys and not self.work:
                 if self.oracle.tasks >= TASKS_MIN:
                     return
                 if self.person.ask_for_more():
@@ -130,6 +134,8 @@ class Schedule(World):
         if due.stranded is not None:
             stranded = due.stranded - start + _SKEW_MAX
             found.append((max(stranded, self._swept_at + 30), "dispatcher"))
+        if due.deploys:
+            found.append((max(self.seconds, self._swept_at + _LOOKS_EVERY), "dispatcher"))
         return min(found, default=(self.seconds, "dispatcher"))
 
     def _next_work_at(self) -> float:

@@ -118,9 +118,9 @@ SELECT j.job_id, j.org_id, d.name AS dag, j.name, j.activation, j.runtime, j.ope
               ORDER BY v.output_index) AS datasets,
        ARRAY(SELECT v.dataset_version FROM dataset_versions v WHERE v.job_id = j.job_id
               ORDER BY v.output_index) AS versions,
-       ARRAY(SELECT v.dataset_version FROM edges e
-               JOIN dataset_versions v ON v.dataset_uuid = e.dataset_uuid
-              WHERE e.job_id = j.job_id AND e.triggers) AS triggers
+       ARRAY(SELECT e.dataset_uuid FROM edges e
+              WHERE e.job_id = j.job_id AND e.triggers) AS triggers,
+       j.definition -> 'config' AS config
   FROM jobs j
   JOIN dags d ON d.dag_id = j.dag_id
  ORDER BY j.job_id
@@ -150,8 +150,7 @@ SELECT c.capacity_id, c.max_running FROM capacities c WHERE c.kind <> 'org'
     (SELECT json_agg(json_build_array(w.org_id, w.runtime, w.ready_at))
        FROM (SELECT j.org_id, j.runtime, extract(epoch FROM min(r.ready_at)) AS ready_at
                FROM ready r
-               JOIN jobs j ON j.job_id = r.job_id
-               JOIN dags d ON d.dag_id = j.dag_id AND d.paused_at IS NULL
+               JOIN jobs j ON j.job_id = r.job_id AND j.claimable
               WHERE r.keeps_capacity OR NOT EXISTS (
                     SELECT FROM capacities c
                      WHERE c.capacity_id = ANY (j.capacity_ids)
@@ -180,13 +179,18 @@ json_build_array(
     (SELECT extract(epoch FROM min(greatest(r.ready_at + interval '1 minute',
                                             c.hour_started_at + interval '1 hour 12 seconds')))
        FROM ready r
-       JOIN jobs j ON j.job_id = r.job_id
+       JOIN jobs j ON j.job_id = r.job_id AND j.claimable
        LEFT JOIN capacities c
          ON c.org_id = j.org_id AND c.kind = 'org' AND c.starts_this_hour >= c.max_starts_hourly),
-    (SELECT count(*) FROM ready) + (SELECT count(*) FROM leases) + (SELECT count(*) FROM outbox)
+    -- A source of another version waits for the day that its version comes back.
+    (SELECT count(*) FROM ready r JOIN jobs j ON j.job_id = r.job_id
+      WHERE j.activation <> 'source' OR j.claimable)
+    + (SELECT count(*) FROM leases) + (SELECT count(*) FROM outbox)
     + (SELECT count(*) FROM delayed d JOIN jobs j ON j.job_id = d.job_id
-        WHERE j.activation <> 'source' OR d.failures > 0)
-    + (SELECT count(*) FROM triggers WHERE taken_at IS NULL))
+        WHERE j.activation <> 'source' OR d.failures > 0 AND j.claimable)
+    + (SELECT count(*) FROM triggers t JOIN jobs j ON j.job_id = t.job_id
+        WHERE t.taken_at IS NULL AND j.standing <> 'retired'),
+    (SELECT count(*) FROM deploys WHERE ended_at IS NULL))
 
 -- name: observe
 -- After every step.
@@ -201,6 +205,128 @@ SELECT json_build_array(
 ,
 -- include: due
 )
+
+-- name: versions
+-- What there is of each DAG that was edited: versions, deploys, jobs, pointers, and what follows.
+WITH edited AS MATERIALIZED (
+    SELECT d.* FROM dags d
+     WHERE (SELECT count(*) FROM deploys b WHERE b.dag_id = d.dag_id) > 1
+),
+job AS MATERIALIZED (
+    SELECT j.* FROM jobs j WHERE j.dag_id IN (SELECT dag_id FROM edited)
+)
+SELECT json_build_array(
+    (SELECT json_agg(json_build_array(e.dag_id, e.org_id, e.name, e.active_dag_version_id,
+                                      e.paused_at IS NOT NULL)) FROM edited e),
+    (SELECT json_agg(json_build_array(b.deploy_id, b.dag_id, b.number, b.kind, b.status,
+                                      b.to_version, b.ended_at IS NOT NULL, b.error)
+                     ORDER BY b.number)
+       FROM deploys b JOIN edited e ON e.dag_id = b.dag_id),
+    (SELECT json_agg(json_build_array(a.dag_version_id, a.job_id))
+       FROM dag_version_jobs a JOIN job j ON j.job_id = a.job_id),
+    (SELECT json_agg(json_build_array(
+                j.job_id, j.dag_id, j.name, j.standing, j.claimable, j.built_at IS NOT NULL,
+                j.caught_up, j.activation, j.source_kind, j.max_attempts, j.timeout_seconds,
+                (SELECT c.max_running FROM capacities c
+                  WHERE c.capacity_id = ANY (j.capacity_ids) AND c.kind = 'job'),
+                (SELECT count(*) FROM ready r WHERE r.job_id = j.job_id)
+                + (SELECT count(*) FROM delayed d WHERE d.job_id = j.job_id)
+                + (SELECT count(*) FROM leases l WHERE l.job_id = j.job_id),
+                (SELECT count(*) FROM attempts_202601 a
+                  WHERE a.job_id = j.job_id AND a.final
+                    AND a.outcome NOT IN ('Completed', 'Canceled')),
+                j.capacity_ids))
+       FROM job j),
+    (SELECT json_agg(json_build_array(s.dag_id, s.job_name, v.job_id))
+       FROM dataset_current c
+       JOIN dataset_versions v ON v.dataset_version = c.dataset_version
+       JOIN datasets s ON s.dataset_uuid = c.dataset_uuid
+       JOIN edited e ON e.dag_id = s.dag_id),
+    (SELECT count(*)
+       FROM (SELECT r.* FROM routes r JOIN job j ON j.job_id = r.job_id) r
+       FULL JOIN (SELECT d.* FROM derived_routes d JOIN edited e ON e.dag_id = d.dag_id) d
+         ON (d.dataset_version, d.job_id) = (r.dataset_version, r.job_id)
+      WHERE (r.route, r.priority, r.runtime, r.triggers)
+            IS DISTINCT FROM (d.route, d.priority, d.runtime, d.triggers)),
+    (SELECT json_agg(json_build_array(r.job_id, v.job_id))
+       FROM routes r
+       JOIN dataset_versions v ON v.dataset_version = r.dataset_version
+       JOIN job j ON j.job_id = r.job_id),
+    (SELECT json_agg(json_build_array(i.job_id, i.dataset_version, i.pinned_at))
+       FROM candidate_inputs i WHERE i.pinned_at IS NOT NULL),
+    (SELECT json_agg(a.task_id)
+       FROM attempts_202601 a WHERE a.final AND a.error_code = 'VersionReplaced'),
+    (SELECT json_agg(l.task_id)
+       FROM leases l
+       JOIN job j ON j.job_id = l.job_id AND j.standing = 'candidate'
+       JOIN task_inputs t
+         ON (t.task_id, t.attempt, t.lease_sequence) = (l.task_id, l.attempt, l.lease_sequence)
+       JOIN edges e ON e.job_id = l.job_id AND e.input_index = t.input_index
+       JOIN candidate_inputs i ON i.job_id = l.job_id AND i.dataset_uuid = e.dataset_uuid
+      WHERE t.dataset_version <> i.dataset_version OR t.commit_number <> i.pinned_at),
+    (SELECT json_agg(json_build_array(p.dag_id, p.name, s.name))
+       FROM slots s
+       JOIN worker_pools p ON p.pool_id = s.pool_id
+       JOIN edited e ON e.dag_id = p.dag_id
+      WHERE NOT s.retired),
+    (SELECT json_agg(json_build_array(g.job_id, g.up_to IS NULL)) FROM gaps g))
+
+-- name: is_waiting
+-- A row when that server process waits for a lock.
+SELECT FROM pg_stat_activity WHERE pid = %(pid)s AND wait_event_type = 'Lock'
+
+-- name: active_versions
+-- The active version of each DAG of an org.
+SELECT d.dag_id, d.org_id, d.active_dag_version_id FROM dags d
+
+-- name: version_texts
+-- The file of each version of a DAG.
+SELECT v.dag_version_id, v.source FROM dag_versions v
+
+-- name: version_jobs
+-- Which jobs are together in a version, and which version of a DAG is the active one.
+SELECT a.dag_version_id, a.job_id, d.active_dag_version_id = a.dag_version_id AS active
+  FROM dag_version_jobs a
+  JOIN dag_versions v ON v.dag_version_id = a.dag_version_id
+  JOIN dags d ON d.dag_id = v.dag_id
+
+-- name: pointers
+-- The current version of each dataset, and the job that makes it.
+SELECT c.dataset_uuid, c.dataset_version FROM dataset_current c
+
+-- name: producers
+-- The job behind each version of a dataset.
+SELECT v.dataset_version, v.dataset_uuid, v.job_id FROM dataset_versions v
+
+-- name: covered
+-- How far the current version of each dataset has come.
+SELECT c.dataset_uuid, max(e.range_end) AS max_end
+  FROM dataset_current c
+  JOIN events_202601 e ON e.dataset_version = c.dataset_version
+ GROUP BY c.dataset_uuid
+
+-- name: all_inputs
+-- What attempts that completed have read.
+SELECT t.task_id, t.dataset_version, a.job_id
+  FROM task_inputs_202601 t
+  JOIN attempts_202601 a
+    ON (a.task_id, a.attempt, a.lease_sequence) = (t.task_id, t.attempt, t.lease_sequence)
+ WHERE a.outcome = 'Completed'
+
+-- name: all_deploys
+SELECT b.number, b.kind, b.status, b.ended_at, d.name AS dag
+  FROM deploys b JOIN dags d ON d.dag_id = b.dag_id
+
+-- name: all_gaps
+SELECT g.job_id, g.up_to, j.name, j.standing FROM gaps g JOIN jobs j ON j.job_id = g.job_id
+
+-- name: open_retired
+-- Tasks of jobs that another version replaced, and which are still there.
+SELECT t.task_id, j.name
+  FROM jobs j
+  JOIN tasks_202601 t ON t.job_id = j.job_id
+ WHERE j.standing = 'retired' AND j.activation <> 'source'
+   AND NOT EXISTS (SELECT FROM attempts_202601 a WHERE a.task_id = t.task_id AND a.final)
 
 -- name: reactive_tasks
 -- Tasks that people may cancel or retry, and how each ended, if it has.
