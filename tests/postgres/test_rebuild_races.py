@@ -69,7 +69,7 @@ def test_sources_that_may_not_run_give_their_slots_to_the_build(world: World) ->
     run_all(world)
     world.deploys.deploy(world.org, POOLED_ANEW, "chain.yaml", SYSTEM)
     world.builds.run_once()
-    held = "SELECT s.name, j.operator FROM slots s JOIN tasks t USING (task_id) JOIN jobs j USING (job_id)"
+    held = "SELECT s.name FROM slots s WHERE s.task_id IS NOT NULL"
     assert world.rows(held) == []
     (anew,) = world.claim(1)
     sliced(world, anew, 0, 1)

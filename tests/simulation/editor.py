@@ -23,22 +23,22 @@ class Editor(Actor):
     def __init__(self, world: World) -> None:
         super().__init__(world, "editor")
         self.org: OrgId | None = None
-        self._left = 0
+        self._left = self._in_the_end = 0
 
     def begin(self) -> None:
         rng = self.world.rng
         if rng.random() < 0.36:
             self.org = rng.choice(self.world.orgs)
             self.world.versions.begin()
-            self._left = rng.randrange(3, 10)
-            self._later(rng.uniform(5, 60))
+            self._left, self._in_the_end = rng.randrange(3, 11), rng.randrange(1, 4)
+            self._later(rng.uniform(3, 40))
 
     def _later(self, wait: float) -> None:
         self.world.later(wait, self, "edits", self._act)
 
     @property
     def _dag(self) -> str:
-        assert self.org is not None  # noqa: S101  nobody acts without one
+        assert self.org is not None
         return self.world.org_name(self.org).partition("-")[0]
 
     def _act(self) -> str | None:
@@ -46,7 +46,7 @@ class Editor(Actor):
         if world.draining or not self._left or self.org is None:
             return None
         self._left -= 1
-        self._later(rng.expovariate(1 / 20))
+        self._later(rng.expovariate(1 / 16))
         deploy = world.versions.under_way(self.org)
         actions: list[tuple[int, Callable[[], str]]]
         if deploy is None:
@@ -75,7 +75,7 @@ class Editor(Actor):
 
     def _deploy(self, edit: Edit | None = None) -> str:
         world, versions = self.world, self.world.versions
-        assert self.org is not None  # noqa: S101
+        assert self.org is not None
         rng = world.rng
         edit = edit or rng.choice(EDITS[self._dag])
         under_way = versions.under_way(self.org)
@@ -107,7 +107,7 @@ class Editor(Actor):
 
     def _roll_back(self) -> str:
         world, versions = self.world, self.world.versions
-        assert self.org is not None  # noqa: S101
+        assert self.org is not None
         dag, under_way = versions.dag_of(self.org), versions.under_way(self.org)
         known = versions.was_active[dag.dag_id] if dag else []
         earlier = [version for version in reversed(known) if dag and version != dag.active]
@@ -135,7 +135,7 @@ class Editor(Actor):
 
     def _set_paused(self, *, paused: bool) -> str:
         world, what = self.world, "pause" if paused else "resume"
-        assert self.org is not None  # noqa: S101
+        assert self.org is not None
         world.interleaved = False
         try:
             world.any_host().deploys.set_deploy_paused(self.org, self._dag, SYSTEM, paused=paused)
@@ -148,7 +148,7 @@ class Editor(Actor):
 
     def _cancel(self) -> str:
         world = self.world
-        assert self.org is not None  # noqa: S101
+        assert self.org is not None
         world.interleaved = False
         try:
             number = world.any_host().deploys.cancel_deploy(self.org, self._dag, SYSTEM)
@@ -157,13 +157,19 @@ class Editor(Actor):
         world.faults.kinds["deploy_canceled"] += 1
         return f"cancel deploy {number}"
 
-    def look_after(self) -> bool:
-        """In the end: a build that rests goes on, and one that cannot be finished is given up."""
+    def look_after(self, *, quiet: bool) -> bool:
+        """In the end: a build that rests goes on, one that cannot be finished is given up, and when
+        all is quiet, or at once, comes another edit or two. Whether anything was done."""
         if self.org is None:
             return False
         deploy = self.world.versions.under_way(self.org)
         if deploy is None:
-            return False
+            if not self._in_the_end or not (quiet or self.world.rng.random() < 0.05):
+                return False
+            self._in_the_end -= 1
+            goes_back = self.world.rng.random() < 0.6
+            self._do("edits", self._roll_back if goes_back else self._deploy)
+            return True
         if deploy.status in ("Paused", "ChecksFailed"):
             self._do("resumes", self._resume)
             return True

@@ -1,7 +1,7 @@
 """Edits of the DAGs that schedules run: what the text becomes, and which jobs are others then.
 
-One of each sort for every shape: a job in the middle, a source, a setting of an operator, a job that
-is gone, and settings that change how work runs and not what it writes.
+A job in the middle, a source, a setting of an operator, a job that is gone, and settings that
+change how work runs and not what it writes.
 """
 
 from __future__ import annotations
@@ -35,10 +35,15 @@ def _edit(name: str, text: str, changed: str, *replacements: tuple[str, str]) ->
         text = text.replace(old, new)
     content = yaml.safe_load(text)
     return Edit(
-        name, text, frozenset(changed.split()),
+        name,
+        text,
+        frozenset(changed.split()),
         {job["name"]: job for job in content["jobs"]},
-        {pool: frozenset(s["name"] for s in slots) for pool, slots in content["worker_pools"].items()},
-    )  # fmt: skip
+        {
+            pool: frozenset(slot["name"] for slot in slots)
+            for pool, slots in content["worker_pools"].items()
+        },
+    )
 
 
 def _without(text: str, job: str) -> tuple[str, str]:

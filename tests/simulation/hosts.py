@@ -115,7 +115,7 @@ class Host:
         *,
         handed_out: HandedOut,
         run_checks: RunChecks,
-        broken: Callable[[Exception], None],
+        chore_ended: Callable[[Exception | None], None],
     ) -> None:
         self.name = name
         self.clock = clock
@@ -139,17 +139,19 @@ class Host:
         self.outbox_admin = OutboxAdmin(state, clock, ids, waker)
         control = Control(state, clock, self.claims, self.completions, self.payloads, CATALOG)
         self.builds = Builds(state, clock, ids, waker, run_checks)
-        self._broken = broken
+        self._chore_ended = chore_ended
         self.dispatcher = Dispatcher(state, clock, ids, waker, control, chores=[self._chore])
 
     def _chore(self) -> int:
         """The Dispatcher goes on whatever a chore raises: here that is seen."""
         try:
-            return self.builds.chore()
+            done = self.builds.chore()
+            self._chore_ended(None)
+            return done
         except Unavailable:
             raise
         except Exception as error:
-            self._broken(error)
+            self._chore_ended(error)
             raise
 
     def relay(

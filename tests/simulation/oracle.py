@@ -126,6 +126,7 @@ class Oracle:
         for task, lease in leases.items():
             self._compare(task, self.leases.get(task), lease)
         self.leases = leases
+        self.world.versions.look_at(leases)
         state.touched = False
         self.quotas.saw(seen[6] or [])
         self.kept = {row[0] for row in seen[3] or ()}

@@ -67,7 +67,7 @@ class Reflected:
             job, event = self._jobs[job_id], self._events.get(event_id)
             name = f"{self._world.name(tasks[0].task_id)} ({job.name})"
             self._must(event is not None, f"{name} is of no event")
-            assert event is not None  # noqa: S101  the oracle raised
+            assert event is not None
             what = f"event {event.scope!r} r{event.revision} made {len(tasks)} tasks of {job.name}"
             self._must(len(tasks) == 1, what)
             same = all(getattr(tasks[0], field) == getattr(event, field) for field in fields)

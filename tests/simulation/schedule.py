@@ -105,9 +105,11 @@ class Schedule(World):
             assert due is not None
             if self.seconds - began > DRAIN_MAX or self.steps - steps > STEPS_MAX:
                 raise Violation(f"not drained: {due.open} and {due.deploys} deploys still open")
-            if self.editor.look_after():
+            quiet = not due.open and not due.deploys and not self.work
+            if self.editor.look_after(quiet=quiet):
+                self.oracle.observe(again=True)
                 continue
-            if not due.open and not due.deploys and not self.work:
+            if quiet:
                 if self.oracle.tasks >= TASKS_MIN:
                     return
                 if self.person.ask_for_more():

@@ -2,6 +2,8 @@
 -- What a fresh deploy leaves in the working set: put back before each schedule. Statistics that
 -- change in the middle would change plans, and with them the order of rows.
 CREATE SCHEMA simulation;
+-- Of a planted bug.
+CREATE SEQUENCE simulation.numbers;
 -- Each schedule begins anew, and so does its audit.
 DROP TRIGGER audit_is_append_only ON audit;
 CREATE TABLE simulation.tasks AS SELECT * FROM tasks;
@@ -415,6 +417,26 @@ INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, avail
 SELECT m.task_id, j.org_id, 'wake', j.runtime, ARRAY[m.task_id], %(now)s, %(now)s
   FROM made m
   JOIN jobs j ON j.job_id = m.job_id
+
+-- name: routes_of_any_version
+-- Of a planted bug: whoever reads a dataset gets the events of all its versions.
+SELECT r.* FROM derived_routes r WHERE r.job_id IN (SELECT job_id FROM touched)
+ UNION
+SELECT v.dataset_version, r.job_id, r.route, r.triggers, r.priority, r.runtime, r.dag_id
+  FROM derived_routes r
+  JOIN dataset_versions u ON u.dataset_version = r.dataset_version
+  JOIN dataset_versions v ON v.dataset_uuid = u.dataset_uuid
+ WHERE r.job_id IN (SELECT job_id FROM touched)
+
+-- name: routes_of_candidates
+-- Of a planted bug: candidates get live events as well.
+SELECT r.* FROM derived_routes r WHERE r.job_id IN (SELECT job_id FROM touched)
+ UNION
+SELECT i.dataset_version, i.job_id, e.route, e.triggers, 1::smallint, j.runtime, j.dag_id
+  FROM candidate_inputs i
+  JOIN edges e ON e.job_id = i.job_id AND e.dataset_uuid = i.dataset_uuid
+  JOIN jobs j ON j.job_id = i.job_id AND j.standing = 'candidate'
+ WHERE i.job_id IN (SELECT job_id FROM touched)
 
 -- name: add_one_task
 -- One task in the queue, of a made-up event.

@@ -77,6 +77,10 @@ class Versions:
         self.was_active: dict[str, list[str]] = {}
         """The versions of a DAG that were active, each moment at which it changed."""
         self._unclaimable: set[str] = set()
+        self.chores = 0
+        """Passes over all deploys that came to their end."""
+        self._stale: dict[str, int] = {}
+        """Leases of replaced jobs that nobody has canceled, and at which pass they were seen."""
         self._members: dict[str, set[str]] = {}
         self._texts: dict[str, Edit] = {}
         self._signature: object = None
@@ -182,7 +186,7 @@ class Versions:
                 standing = "candidate" if job.job_id in coming and not job.built else "retired"
             self._must(job.standing == standing, f"{job.name} is {job.standing}, not {standing}")
             builds = standing == "candidate" and deploy is not None
-            may_run = standing == "active" or builds and deploy.status == "Building"  # type: ignore[union-attr]
+            may_run = standing == "active" or (builds and deploy.status == "Building")  # type: ignore[union-attr]
             if builds and deploy is not None and deploy.status in ("Checking", "ChecksFailed"):
                 continue
             may_run = may_run and not dag.paused and not (builds and job.caught_up)
@@ -208,7 +212,9 @@ class Versions:
             limit = written.get("scaling", {}).get("max_concurrency")
             self._must(job.own_limit == limit, f"{job.name}: {job.own_limit} at once, not {limit}")
         for pool, wanted_slots in edit.slots.items():
-            found_slots = {slot for dag_id, name, slot in slots if (dag_id, name) == (dag.dag_id, pool)}
+            found_slots = {
+                slot for dag_id, name, slot in slots if (dag_id, name) == (dag.dag_id, pool)
+            }
             self._must(found_slots == wanted_slots, f"{pool} has slots {sorted(found_slots)}")
 
     def _routes(self, routes: list[Any]) -> None:
@@ -248,6 +254,20 @@ class Versions:
                 self._must(not job.open, f"built with {job.open} open tasks of {job.name}")
                 self._must(not job.failed, f"built with {job.failed} failed tasks of {job.name}")
 
+    def look_at(self, leases: dict[str, Lease]) -> None:
+        """What runs for a replaced version is canceled by the next pass that begins after it."""
+        stale = {}
+        for task, lease in leases.items():
+            job = self.jobs.get(lease.job_id)
+            if job is None or job.standing != "retired" or job.activation == "source":
+                continue
+            if not lease.canceled:
+                stale[task] = self._stale.get(task, self.chores)
+                overdue = self.chores - stale[task] > 2
+                name = self._world.name(UUID(task))
+                self._must(not overdue, f"{name} of retired {job.name} is not canceled")
+        self._stale = stale
+
     def begin(self) -> None:
         """What there is before anybody edits it."""
         self.edited = True
@@ -265,7 +285,7 @@ class Versions:
         )
         if job.standing == "active" and building:
             world.faults.kinds["live_during_build"] += 1
-        if world.interleaved:
+        if world.crossed:
             return
         idle = is_new and job.job_id in self._unclaimable and not job.claimable
         self._must(not idle, f"{name} of {job.standing} {job.name} was claimed")

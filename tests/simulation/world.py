@@ -29,7 +29,6 @@ from trace_core.kernel.errors import Unavailable
 from trace_core.kernel.ids import OrgId
 from trace_core.ports.waker import Function
 
-
 SWITCHES = ("deploy", "cutover", "rollback", "cancel_deploy")
 """Transactions after which events go elsewhere."""
 STEPS = ("deploy_status", "rest_sources", "note_report", "deploy_end", "cancel_retired", "revive")
@@ -65,6 +64,9 @@ class World:
         self._poisoned: dict[UUID, bool] = {}
         self.current: Actor | None = None
         self.interleaved = False
+        """Somebody else has acted since this call began."""
+        self.crossed = False
+        """Somebody else has acted since this step began."""
         shapes = self.rng.sample(sorted(SHAPES), 2 if self.rng.random() < 0.2 else 1)
         self.orgs = [definitions.orgs[shape, self.rng.randrange(2)] for shape in shapes]
         others = [org for _, org in sorted(definitions.orgs.items()) if org not in self.orgs]
@@ -105,7 +107,8 @@ class World:
         clock = SkewedClock(self.now, skew)
         return Host(
             f"host-{number}", self.definitions, self.rng, clock, self.faults, waker,
-            handed_out=self.oracle.handed_out, run_checks=self._run_checks, broken=self._broken,
+            handed_out=self.oracle.handed_out, run_checks=self._run_checks,
+            chore_ended=self._chore_ended,
         )  # fmt: skip
 
     def _relay(self, number: int) -> Periodic:
@@ -151,8 +154,9 @@ class World:
         wrong = self.faults.happens("check_wrong", 0.3)
         return [{"dataset": "made up", "message": "it is wrong", "holds": not wrong}]
 
-    def _broken(self, error: Exception) -> None:
-        self.broken = error
+    def _chore_ended(self, error: Exception | None) -> None:
+        self.broken = self.broken or error
+        self.versions.chores += error is None
 
     def job(self, job_id: UUID) -> JobFacts:
         if job_id not in self.jobs:
@@ -223,6 +227,8 @@ class World:
 
     def do(self, actor: Actor, label: str, act: Callable[[], object]) -> None:
         self.steps += 1
+        if self.state.depth == 0:
+            self.crossed = False
         outer, self.current = self.current, actor
         try:
             answer = act()
@@ -247,7 +253,7 @@ class World:
             elif moment == "before_commit" and transaction in SWITCHES:
                 self._let_wait(lambda actor: isinstance(actor, Run | Worker), 0.5)
             elif moment == "before_commit" and transaction in ("complete_one", "reduce"):
-                self._let_wait(lambda actor: actor is self.editor or actor in self.dispatchers, 0.05)
+                self._let_wait(lambda actor: actor in (self.editor, *self.dispatchers), 0.05)
             elif moment == "before_commit" and transaction in STEPS:
                 self.between(transaction)
         self.faults.point(name)
@@ -266,7 +272,7 @@ class World:
         self._observe_outside()
         waits = self.waiting.begin(lambda: self.do(turn.actor, turn.label, turn.act))
         self.note(f"{turn.actor.name} {'waits' if waits else 'did not have to wait'}")
-        self.state.touched = self.interleaved = True
+        self.state.touched = self.interleaved = self.crossed = True
 
     def between(self, name: str) -> None:
         """Inside a transaction of one actor another one may take its turn."""
@@ -309,4 +315,4 @@ class World:
         finally:
             self.state.depth = 0
         # What the first one does from here on was not yet there to be seen.
-        self.state.touched = self.interleaved = True
+        self.state.touched = self.interleaved = self.crossed = True
