@@ -104,3 +104,19 @@ def test_a_candidate_source_goes_on_when_the_old_one_had_a_last_slice(world: Wor
     settle(world)
     assert deploys(world)[-1].status == "Done"
     assert sorted(outputs_of(world, "c")) == [f"c{n}" for n in range(4)]
+
+
+def test_a_build_counts_what_still_runs_of_one_that_was_given_up(fed: Any) -> None:
+    world, _source = fed
+    world.deploys.deploy(world.org, EDITED, "chain.yaml", SYSTEM, concurrency=1)
+    world.builds.run_once()
+    (claim,) = world.claim(1)
+    world.deploys.cancel_deploy(world.org, "chain", SYSTEM)
+    world.deploys.deploy(world.org, EDITED, "chain.yaml", SYSTEM, concurrency=1)
+    world.builds.run_once()
+    running = "SELECT running FROM capacities ORDER BY capacity_id"
+    assert [row.running for row in world.rows(running)] == [0, 1]
+    assert world.claim(10) == []
+    assert world.complete(claim).error is None
+    assert [row.running for row in world.rows(running)] == [0, 0]
+    assert len(world.claim(10)) == 1

@@ -23,7 +23,7 @@ STEPS_MAX = 2500
 _SKEW_MAX = 6.0
 """Seconds after which every clock agrees that a moment has passed."""
 _LOOKS_EVERY = 15.0
-"""Seconds between two looks of a Dispatcher at deploys that have not ended."""
+"""Seconds between two looks of a Dispatcher at deploys that have not ended, at first."""
 TRACE_SHOWN = 45
 
 
@@ -50,6 +50,8 @@ class Schedule(World):
     """A world that is run once, from its seed to its end."""
 
     _swept_at = 0.0
+    _looks_in = _LOOKS_EVERY
+    _left = (0, 0)
 
     def run(self) -> Outcome:
         self.definitions.reset(self.orgs)
@@ -137,7 +139,7 @@ class Schedule(World):
             stranded = due.stranded - start + _SKEW_MAX
             found.append((max(stranded, self._swept_at + 30), "dispatcher"))
         if due.deploys:
-            found.append((max(self.seconds, self._swept_at + _LOOKS_EVERY), "dispatcher"))
+            found.append((max(self.seconds, self._swept_at + self._looks_in), "dispatcher"))
         return min(found, default=(self.seconds, "dispatcher"))
 
     def _next_work_at(self) -> float:
@@ -151,7 +153,11 @@ class Schedule(World):
         self.seconds = max(self.seconds + 1, seconds)
         # What waits without a wake-up is seen before a sweep can hide it.
         self.oracle.observe(again=True)
-        if function == "dispatcher":
+        due = self.oracle.due
+        if function == "dispatcher" and due is not None:
+            # The longer nothing changes, an hour that is used up perhaps, the less often.
+            left, self._left = self._left, (due.open, due.deploys)
+            self._looks_in = _LOOKS_EVERY if self._left != left else min(self._looks_in * 2, 600)
             self._swept_at = self.seconds
         actor = self.rng.choice([a for a in self.periodic if a.name.startswith(function)])
         self.do(actor, "sweeps", actor.sweep)

@@ -71,6 +71,60 @@ BEGIN
       USING (capacity_id)
      WHERE o.capacity_id = c.capacity_id AND c.running <> coalesce(k.running, 0);
 END $$;
+CREATE FUNCTION simulation.put_back_deploys(kept jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    own uuid := (kept -> 'dag' ->> 'dag_id')::uuid;
+BEGIN
+    PERFORM set_config('session_replication_role', 'replica', true);
+    DELETE FROM ready;
+    DELETE FROM leases;
+    DELETE FROM outbox;
+    DELETE FROM audit;
+    DELETE FROM tasks_202601;
+    DELETE FROM attempts_202601;
+    DELETE FROM task_inputs_202601;
+    DELETE FROM events_202601;
+    DELETE FROM gaps;
+    DELETE FROM candidate_inputs;
+    DELETE FROM deploys WHERE dag_id = own;
+    DELETE FROM routes r USING jobs j WHERE j.job_id = r.job_id AND j.dag_id = own;
+    DELETE FROM dataset_current c USING datasets s
+     WHERE s.dataset_uuid = c.dataset_uuid AND s.dag_id = own;
+    DELETE FROM pointer_moves c USING datasets s
+     WHERE s.dataset_uuid = c.dataset_uuid AND s.dag_id = own;
+    INSERT INTO ready SELECT * FROM jsonb_populate_recordset(NULL::ready, kept -> 'ready');
+    INSERT INTO leases SELECT * FROM jsonb_populate_recordset(NULL::leases, kept -> 'leases');
+    INSERT INTO tasks SELECT * FROM jsonb_populate_recordset(NULL::tasks, kept -> 'tasks');
+    INSERT INTO attempts SELECT * FROM jsonb_populate_recordset(NULL::attempts, kept -> 'attempts');
+    INSERT INTO task_inputs
+    SELECT * FROM jsonb_populate_recordset(NULL::task_inputs, kept -> 'task_inputs');
+    INSERT INTO events SELECT * FROM jsonb_populate_recordset(NULL::events, kept -> 'events');
+    INSERT INTO gaps SELECT * FROM jsonb_populate_recordset(NULL::gaps, kept -> 'gaps');
+    INSERT INTO candidate_inputs
+    SELECT * FROM jsonb_populate_recordset(NULL::candidate_inputs, kept -> 'candidate_inputs');
+    INSERT INTO deploys SELECT * FROM jsonb_populate_recordset(NULL::deploys, kept -> 'deploys');
+    INSERT INTO routes SELECT * FROM jsonb_populate_recordset(NULL::routes, kept -> 'routes');
+    INSERT INTO dataset_current
+    SELECT * FROM jsonb_populate_recordset(NULL::dataset_current, kept -> 'dataset_current');
+    INSERT INTO pointer_moves
+    SELECT * FROM jsonb_populate_recordset(NULL::pointer_moves, kept -> 'pointer_moves');
+    UPDATE dags SET active_dag_version_id = (kept -> 'dag' ->> 'active_dag_version_id')::uuid
+     WHERE dag_id = own;
+    UPDATE dag_versions v SET activated_at = k.activated_at
+      FROM jsonb_populate_recordset(NULL::dag_versions, kept -> 'dag_versions') k
+     WHERE k.dag_version_id = v.dag_version_id AND v.activated_at IS DISTINCT FROM k.activated_at;
+    UPDATE jobs j
+       SET standing = k.standing, claimable = k.claimable, built_at = k.built_at,
+           caught_up = k.caught_up
+      FROM jsonb_populate_recordset(NULL::jobs, kept -> 'jobs') k
+     WHERE k.job_id = j.job_id
+       AND (j.standing, j.claimable, j.built_at, j.caught_up)
+           IS DISTINCT FROM (k.standing, k.claimable, k.built_at, k.caught_up);
+    UPDATE version_counters c
+       SET last_number = k.last_number, readable = k.readable, max_end = k.max_end, epoch = k.epoch
+      FROM jsonb_populate_recordset(NULL::version_counters, kept -> 'version_counters') k
+     WHERE k.dataset_version = c.dataset_version;
+END $$;
 -- Definitions as they were: rows that a schedule made or changed go, and those that it took come
 -- back. Written out once for each table, so that its plans are made once.
 DO $$
@@ -501,3 +555,179 @@ SELECT jsonb_build_object(
 -- name: put_back_small_world
 -- As it was when it was kept.
 SELECT simulation.put_back(%(kept)s::jsonb)
+
+-- name: small_deploys_begin
+-- Forget the deploys so far; answers the output of the source.
+WITH small AS (
+    SELECT d.dag_id FROM dags d WHERE d.org_id = %(org_id)s AND d.name = 'small'
+),
+gap AS (
+    DELETE FROM gaps g USING jobs j WHERE j.job_id = g.job_id AND j.dag_id IN (TABLE small)
+),
+gone AS (
+    DELETE FROM deploys b WHERE b.dag_id IN (TABLE small) AND b.number > 1
+)
+SELECT v.dataset_uuid, v.dataset_version
+  FROM dataset_versions v
+  JOIN jobs j ON j.job_id = v.job_id AND j.name = 'src' AND j.dag_id IN (TABLE small)
+
+-- name: small_deploys_pin
+-- Where the build of an edited job begins.
+SELECT max(i.pinned_at) AS pin FROM candidate_inputs i
+
+-- name: small_deploys_head
+-- The next task of a job.
+SELECT r.task_id, j.standing
+  FROM ready r
+  JOIN jobs j ON j.job_id = r.job_id AND j.operator = %(operator)s
+ ORDER BY r.priority, r.task_id
+ LIMIT 1
+
+-- name: small_deploys_key
+-- A state without ids and times.
+WITH job AS (
+    SELECT j.* FROM jobs j JOIN dags d ON d.dag_id = j.dag_id
+     WHERE d.org_id = %(org_id)s AND d.name = 'small'
+)
+SELECT json_build_array(
+    (SELECT v.number FROM dags d JOIN dag_versions v ON v.dag_version_id = d.active_dag_version_id
+      WHERE d.org_id = %(org_id)s AND d.name = 'small'),
+    (SELECT json_agg(json_build_array(b.number, b.kind, b.status, v.number, b.ended_at IS NOT NULL)
+                     ORDER BY b.number)
+       FROM deploys b JOIN dag_versions v ON v.dag_version_id = b.to_version
+      WHERE b.org_id = %(org_id)s),
+    (SELECT json_agg(json_build_array(j.operator, j.standing, j.claimable, j.built_at IS NOT NULL)
+                     ORDER BY j.operator) FROM job j),
+    (SELECT json_agg(json_build_array(j.operator, g.latest, g.after_number, g.up_to, g.priority)
+                     ORDER BY j.operator, g.latest)
+       FROM gaps g JOIN job j ON j.job_id = g.job_id),
+    (SELECT json_agg(json_build_array(e.scope, e.revision, e.number) ORDER BY e.number)
+       FROM events_202601 e),
+    (SELECT json_agg(json_build_array(
+                j.operator, t.scope, t.revision, t.priority,
+                (SELECT r.attempt FROM ready r WHERE r.task_id = t.task_id),
+                (SELECT json_build_array(l.attempt, l.canceled_at IS NOT NULL)
+                   FROM leases l WHERE l.task_id = t.task_id),
+                (SELECT json_agg(json_build_array(a.outcome, a.final) ORDER BY a.attempt)
+                   FROM attempts_202601 a WHERE a.task_id = t.task_id))
+                     ORDER BY j.operator, t.task_id)
+       FROM tasks_202601 t JOIN job j ON j.job_id = t.job_id)) AS key
+
+-- name: keep_small_deploys
+-- The rows that make up a state of the small world of deploys.
+WITH small AS (
+    SELECT d.* FROM dags d WHERE d.org_id = %(org_id)s AND d.name = 'small'
+),
+job AS (
+    SELECT j.* FROM jobs j JOIN small s ON s.dag_id = j.dag_id
+),
+version AS (
+    SELECT v.* FROM dataset_versions v JOIN job j ON j.job_id = v.job_id
+)
+SELECT jsonb_build_object(
+    'dag', (SELECT to_jsonb(s) FROM small s),
+    'jobs', (SELECT jsonb_agg(j) FROM job j),
+    'dag_versions', (SELECT jsonb_agg(v) FROM dag_versions v JOIN small s ON s.dag_id = v.dag_id),
+    'version_counters', (SELECT jsonb_agg(c) FROM version_counters c
+                           JOIN version v ON v.dataset_version = c.dataset_version),
+    'routes', (SELECT jsonb_agg(r) FROM routes r JOIN job j ON j.job_id = r.job_id),
+    'dataset_current', (SELECT jsonb_agg(c) FROM dataset_current c
+                          JOIN version v ON v.dataset_version = c.dataset_version),
+    'pointer_moves', (SELECT jsonb_agg(m) FROM pointer_moves m
+                        JOIN version v ON v.dataset_version = m.dataset_version),
+    'deploys', (SELECT jsonb_agg(b) FROM deploys b JOIN small s ON s.dag_id = b.dag_id),
+    'gaps', (SELECT coalesce(jsonb_agg(g), '[]') FROM gaps g),
+    'candidate_inputs', (SELECT coalesce(jsonb_agg(i), '[]') FROM candidate_inputs i),
+    'ready', (SELECT coalesce(jsonb_agg(r), '[]') FROM ready r),
+    'leases', (SELECT coalesce(jsonb_agg(l), '[]') FROM leases l),
+    'tasks', (SELECT coalesce(jsonb_agg(t), '[]') FROM tasks_202601 t),
+    'attempts', (SELECT coalesce(jsonb_agg(a), '[]') FROM attempts_202601 a),
+    'task_inputs', (SELECT coalesce(jsonb_agg(t), '[]') FROM task_inputs_202601 t),
+    'events', (SELECT coalesce(jsonb_agg(e), '[]') FROM events_202601 e)) AS kept
+
+-- name: put_back_small_deploys
+-- As it was when it was kept.
+SELECT simulation.put_back_deploys(%(kept)s::jsonb)
+
+-- name: small_deploys_problems
+-- What must never be, in any state.
+WITH job AS (
+    SELECT j.*, d.active_dag_version_id FROM jobs j JOIN dags d ON d.dag_id = j.dag_id
+     WHERE d.org_id = %(org_id)s AND d.name = 'small'
+),
+active AS (
+    SELECT j.* FROM job j JOIN dag_version_jobs a
+        ON a.dag_version_id = j.active_dag_version_id AND a.job_id = j.job_id
+)
+SELECT array_remove(ARRAY[
+    CASE WHEN EXISTS (SELECT FROM active j
+                        JOIN dataset_versions v ON v.job_id = j.job_id
+                        JOIN dataset_current c ON c.dataset_uuid = v.dataset_uuid
+                       WHERE c.dataset_version <> v.dataset_version)
+         THEN 'pointers and active version are apart' END,
+    CASE WHEN EXISTS (SELECT FROM job j
+                       WHERE (j.standing IN ('active', 'held'))
+                             <> (j.job_id IN (SELECT job_id FROM active)))
+         THEN 'standings and active version are apart' END,
+    CASE WHEN EXISTS (SELECT FROM job j JOIN deploys b ON b.dag_id = j.dag_id
+                       WHERE b.status IN ('Building', 'Paused', 'Checking') AND j.name = 'b'
+                         AND j.standing <> CASE WHEN j.job_id IN (SELECT job_id FROM active)
+                                                THEN 'held' ELSE 'candidate' END)
+         THEN 'a build without a hold' END,
+    CASE WHEN EXISTS (SELECT FROM routes r FULL JOIN derived_routes d
+                          ON (d.dataset_version, d.job_id) = (r.dataset_version, r.job_id)
+                       WHERE r.route IS DISTINCT FROM d.route)
+         THEN 'routes are not what they must be' END,
+    CASE WHEN EXISTS (SELECT FROM tasks_202601 t WHERE t.event_id IS NOT NULL
+                       GROUP BY t.event_id, t.job_id HAVING count(*) > 1)
+         THEN 'two tasks of one event' END,
+    CASE WHEN EXISTS (SELECT FROM tasks_202601 t
+                       WHERE (SELECT count(*) FROM ready r WHERE r.task_id = t.task_id)
+                             + (SELECT count(*) FROM leases l WHERE l.task_id = t.task_id)
+                             + (SELECT count(*) FROM attempts_202601 a
+                                 WHERE a.task_id = t.task_id AND a.final) <> 1)
+         THEN 'a task is not in one place' END,
+    CASE WHEN EXISTS (SELECT FROM leases l
+                        JOIN job j ON j.job_id = l.job_id AND j.standing = 'candidate'
+                        JOIN task_inputs_202601 t ON (t.task_id, t.attempt) = (l.task_id, l.attempt)
+                        JOIN candidate_inputs i ON i.job_id = l.job_id
+                       WHERE l.canceled_at IS NULL AND t.commit_number > i.pinned_at)
+         THEN 'a candidate reads what its deploy did not fix' END,
+    CASE WHEN EXISTS (SELECT FROM deploys b WHERE b.org_id = %(org_id)s
+                         AND b.status = 'Checking')
+              AND EXISTS (SELECT FROM job j WHERE j.standing = 'candidate'
+                             AND (EXISTS (SELECT FROM ready r WHERE r.job_id = j.job_id)
+                                  OR EXISTS (SELECT FROM leases l WHERE l.job_id = j.job_id)
+                                  OR EXISTS (SELECT FROM gaps g WHERE g.job_id = j.job_id
+                                                AND g.up_to IS NOT NULL)))
+         THEN 'a build is whole and has open tasks' END], NULL) AS problems
+
+-- name: small_deploys_rest
+-- What is left to do, and events that are not reflected once in what is current. Of what was there
+-- when a build began, the last event of each scope counts.
+WITH active AS (
+    SELECT j.job_id, j.operator FROM jobs j
+      JOIN dags d ON d.dag_id = j.dag_id AND d.org_id = %(org_id)s AND d.name = 'small'
+      JOIN dag_version_jobs a
+        ON a.dag_version_id = d.active_dag_version_id AND a.job_id = j.job_id
+     WHERE j.name = 'b'
+)
+SELECT (SELECT count(*) FROM deploys b WHERE b.org_id = %(org_id)s AND b.ended_at IS NULL)
+       + (SELECT count(*) FROM ready r)
+       + (SELECT count(*) FROM leases l JOIN jobs j ON j.job_id = l.job_id AND j.name = 'b')
+       + (SELECT count(*) FROM gaps g JOIN active a ON a.job_id = g.job_id) AS open,
+       (SELECT count(*)
+          FROM events_202601 e
+          JOIN jobs s ON s.job_id = (SELECT v.job_id FROM dataset_versions v
+                                      WHERE v.dataset_version = e.dataset_version)
+                     AND s.name = 'src'
+         CROSS JOIN active a
+         WHERE (SELECT count(*) FROM tasks_202601 t
+                  JOIN attempts_202601 x ON x.task_id = t.task_id AND x.final
+                   AND x.outcome = 'Completed'
+                 WHERE t.event_id = e.event_id AND t.job_id = a.job_id) <> 1
+           AND NOT (a.operator = 'made_up_rework' AND e.number <= %(pin)s
+                    AND EXISTS (SELECT FROM events_202601 n
+                                 WHERE n.dataset_version = e.dataset_version
+                                   AND n.scope = e.scope AND n.number > e.number
+                                   AND n.number <= %(pin)s))) AS missing

@@ -84,8 +84,8 @@ SELECT o.job_id, o.dataset_version, false, o.last_number
        SET after_number = excluded.after_number, up_to = NULL
 
 -- name: meter_build
--- The jobs to be built share the limit of their deploy, if it has one. Nothing of theirs runs yet, but
--- for sources, which are left out: they keep what they hold.
+-- The jobs to be built share the limit of their deploy, if it has one. Sources are left out: they keep
+-- what they hold. What still runs of a build that was given up is counted anew.
 UPDATE jobs j
    SET capacity_ids = ARRAY(SELECT c.capacity_id FROM capacities c
                              WHERE c.capacity_id = ANY (j.capacity_ids) AND c.kind <> 'deploy')

@@ -19,6 +19,7 @@ from trace_core.deploy.switch import (
     Switch,
     follow_standing,
     lock_for_switch,
+    recount_builds,
     switch_version,
 )
 from trace_core.kernel import limits
@@ -76,6 +77,7 @@ def begin_build(tx: Transaction, ids: Ids, params: Mapping[str, Any]) -> None:
     tx.run(SQL["fix_inputs"], named)
     tx.run(SQL["open_build"], named)
     tx.run(SQL["meter_build"], named)
+    recount_builds(tx, named)
     tx.run(SQL["copy_requests"], named | {"series": ids.series()})
     follow_standing(tx, named)
     tx.run(SQL["raise_epochs"], {"versions": versions})

@@ -67,6 +67,7 @@ def switch_version(tx: Transaction, ids: Ids, switch: Switch) -> Switched:
     moved = tx.all(SQL["move_pointers"], params)
     tx.run(SQL["activate"], params)
     _put_settings(tx, ids, params)
+    recount_builds(tx, params)
     tx.run(SQL["put_publications"], params)
     tx.run(SQL["drop_parts"], params)
     tx.run(SQL["put_parts"], params)
@@ -82,6 +83,13 @@ def switch_version(tx: Transaction, ids: Ids, switch: Switch) -> Switched:
             params | {"outbox_ids": ids.many(RUNTIMES), "wake_fanout": limits.WAKE_FANOUT},
         )
     return Switched(len(moved))
+
+
+def recount_builds(tx: Transaction, params: Mapping[str, Any]) -> None:
+    """Limits of builds that meter other jobs than before hold what really runs of those."""
+    limits_of_builds = tx.all(SQL["limits_of_builds"], params)
+    if limits_of_builds:
+        tx.run(SQL["recount"], {"capacity_ids": [row.capacity_id for row in limits_of_builds]})
 
 
 def follow_standing(tx: Transaction, params: dict[str, Any]) -> None:

@@ -176,6 +176,12 @@ SELECT pool_id, name, capacity_id FROM worker_pools WHERE dag_id = %(dag_id)s
 -- Another pool or counter for a job that goes on.
 UPDATE jobs SET pool_id = %(pool_id)s, capacity_ids = %(capacity_ids)s WHERE job_id = %(job_id)s
 
+-- name: limits_of_builds
+-- The counters of a DAG's deploys.
+SELECT d.capacity_id FROM deploys d
+ WHERE d.dag_id = %(dag_id)s AND d.capacity_id IS NOT NULL
+ ORDER BY d.capacity_id
+
 -- name: recount
 -- Counters that meter other jobs than before hold what really runs of those.
 WITH counter AS (
