@@ -321,3 +321,13 @@ def test_a_mark_for_purge_is_taken_back_by_whoever_needs_the_version(fed: Any) -
     world.deploys.rollback(world.org, "chain", SYSTEM)
     marked = "SELECT count(*) AS n FROM dataset_versions WHERE purge_marked_at IS NOT NULL"
     assert world.rows(marked)[0].n == 0
+
+
+def test_a_rollback_goes_by_the_order_of_switches_not_by_clocks(fed: Any) -> None:
+    world, _source = fed
+    world.deploys.deploy(world.org, CHAIN + "description: two\n", "chain.yaml", SYSTEM)
+    world.pass_time(seconds=-5)  # another host, whose clock is behind
+    world.deploys.deploy(world.org, CHAIN + "description: three\n", "chain.yaml", SYSTEM)
+    world.pass_time(seconds=-5)
+    world.deploys.deploy(world.org, CHAIN + "description: four\n", "chain.yaml", SYSTEM)
+    assert world.deploys.rollback(world.org, "chain", SYSTEM).version == 3

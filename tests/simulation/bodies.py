@@ -71,6 +71,12 @@ def _slice(run: Run, fenced: dict[str, Any]) -> Completion:
     row = rows.get("at", {"revision": 0, "value": {"next": 0, "rewrites": 0}})
     world.oracle.state_seen(run.claim, row["value"])
     value = dict(row["value"])
+    behind = _behind(run, value["next"])
+    if behind:
+        # A source that is built beside another one covers what that one had, whatever else waits.
+        scopes = [(cursor, 0) for cursor in range(value["next"], min(behind, value["next"] + 5))]
+        value["next"] = scopes[-1][0] + 1
+        return _yielded(run, fenced, scopes, row["revision"], value)
     if world.oracle.tasks >= (TASKS_MIN if world.draining else TASKS_MAX):
         rest = _RESTS_FOR_GOOD if world.draining else 20.0
         return Completion(**fenced, status="Yielded", resume_after_seconds=rest)
@@ -82,6 +88,26 @@ def _slice(run: Run, fenced: dict[str, Any]) -> Completion:
         scopes.append((rng.randrange(value["next"]), value["rewrites"]))
     value["next"] = max(cursor for cursor, _ in scopes) + 1
     value["next"] = max(value["next"], row["value"]["next"] + 1)
+    return _yielded(run, fenced, scopes, row["revision"], value)
+
+
+def _behind(run: Run, at: int) -> int:
+    """Where the current version of a candidate's output ends, if the candidate is before it."""
+    job = run.world.versions.jobs.get(str(run.claim.job_id))
+    if job is None or job.standing != "candidate":
+        return 0
+    covered = {each.dataset_uuid: each.max_end for each in run.world.state.look("covered")}
+    end = 1 + max((covered.get(dataset, -1) for dataset in run.job.datasets), default=-1)
+    return end if at < end else 0
+
+
+def _yielded(
+    run: Run,
+    fenced: dict[str, Any],
+    scopes: list[tuple[int, int]],
+    revision: int,
+    value: dict[str, Any],
+) -> Completion:
     return Completion(
         **fenced,
         status="Yielded",
@@ -90,6 +116,6 @@ def _slice(run: Run, fenced: dict[str, Any]) -> Completion:
             for index in range(len(run.job.datasets))
             for cursor, revision in scopes
         ],
-        state=[StateEntry(key="at", revision=row["revision"], value=value)],
-        resume_after_seconds=rng.choice((0, 2, 10)),
+        state=[StateEntry(key="at", revision=revision, value=value)],
+        resume_after_seconds=run.world.rng.choice((0, 2, 10)),
     )

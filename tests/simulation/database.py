@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from tests.manual_clock import START, ManualClock
 from tests.simulation.shapes import SHAPES, catalog
 from trace_core.database.sql import Statements
 from trace_core.database.state import Params, Row, StateDatabase, Transaction
+from trace_core.deploy.builds import Builds
 from trace_core.deploy.service import Deploys
 from trace_core.identity.model import SYSTEM
 from trace_core.identity.orgs import Orgs
@@ -64,24 +66,47 @@ class SimulatedState(StateDatabase):
 
     def __init__(self, dsn: str) -> None:
         super().__init__(dsn, size=1)
-        self._second = StateDatabase(dsn, size=1)
+        self._others = StateDatabase(dsn, size=2)
         self._stack = ExitStack()
         first = self._stack.enter_context(super().connection())
-        self._held = (first, self._stack.enter_context(self._second.connection()))
-        # Single-threaded: who steps in cannot wait for a lock, it fails and tries again later.
-        self._held[1].execute("SET lock_timeout = '1ms'")
-        self.depth = 0
+        second, third = (self._stack.enter_context(self._others.connection()) for _ in range(2))
+        self._held = (first, second, third)
+        # Single-threaded: who steps in cannot wait for a lock, it fails and tries again later. Only
+        # the third one may wait, in a thread of its own.
+        second.execute("SET lock_timeout = '1ms'")
+        self._local = threading.local()
+        self.ended: Callable[[], None] = _nobody
+        """Called when a transaction is over, before anybody else acts."""
         self.touched = False
         """Whether anybody used the database since the oracle last looked."""
         self.between: Callable[[str], None] = _nothing
         self._prepared: set[tuple[int, str]] = set()
 
-    def attach(self, crash_points: CrashPoints, between: Callable[[str], None]) -> None:
-        self.crash_points, self.between, self.depth = crash_points, between, 0
+    @property
+    def depth(self) -> int:
+        """Which connection the actor of this thread uses."""
+        return getattr(self._local, "depth", 0)
+
+    @depth.setter
+    def depth(self, depth: int) -> None:
+        self._local.depth = depth
+
+    def attach(
+        self,
+        crash_points: CrashPoints,
+        between: Callable[[str], None],
+        ended: Callable[[], None],
+    ) -> None:
+        self.crash_points, self.between, self.ended, self.depth = crash_points, between, ended, 0
+
+    def is_waiting(self) -> bool:
+        """Whether the third connection waits for a lock."""
+        rows = self._held[1].execute(SQL["is_waiting"], {"pid": self._held[2].info.backend_pid})
+        return bool(rows.fetchall())
 
     def close(self) -> None:
         self._stack.close()
-        self._second.close()
+        self._others.close()
         super().close()
 
     @contextmanager
@@ -94,14 +119,18 @@ class SimulatedState(StateDatabase):
 
     @contextmanager
     def transaction(self, name: str) -> Iterator[Transaction]:
-        with super().transaction(name):
-            yield Watched(self._held[self.depth], lambda: self.between(name))
+        try:
+            with super().transaction(name):
+                yield Watched(self._held[self.depth], lambda: self.between(name))
+        finally:
+            if self.depth == 0:
+                self.ended()
 
     def look(self, name: str) -> list[Row]:
         """A read of the oracle, which sees what is committed: never of the paused transaction."""
         return self._held[self.depth].execute(SQL[name], binary=True).fetchall()
 
-    def glance(self, name: str, now: float) -> Any:
+    def glance(self, name: str, now: float | None = None) -> Any:
         """As `look`, for one JSON document: every step asks, and the driver takes longer to ask
         than the database to answer."""
         connection = self._held[self.depth].pgconn
@@ -110,7 +139,8 @@ class SimulatedState(StateDatabase):
             text = SQL[name].replace("%(now)s", "$1")
             _checked(connection.prepare(statement, text.encode()), ExecStatus.COMMAND_OK)
             self._prepared.add((self.depth, name))
-        answer = _checked(connection.exec_prepared(statement, [b"%f" % now]), ExecStatus.TUPLES_OK)
+        params = None if now is None else [b"%f" % now]
+        answer = _checked(connection.exec_prepared(statement, params), ExecStatus.TUPLES_OK)
         return json.loads(answer.get_value(0, 0) or b"null")
 
 
@@ -122,6 +152,10 @@ def _checked(result: PGresult, wanted: ExecStatus) -> PGresult:
 
 def _nothing(_name: str) -> None:
     """Nobody steps in."""
+
+
+def _nobody() -> None:
+    """Nobody waits."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +176,8 @@ class JobFacts:
     datasets: tuple[UUID, ...]
     versions: tuple[UUID, ...]
     triggers: tuple[UUID, ...]
+    """Datasets whose events make tasks."""
+    config: dict[str, Any]
 
 
 class _NoWaker:
@@ -176,6 +212,8 @@ class Definitions:
                 connection.execute(SQL["vacuum"], prepare=False)
             connection.execute(SQL["reset"], {"orgs": list(orgs)})
         self._resets += 1
+        for job_id in set(self.payload_jobs) - set(self.jobs):
+            del self.payload_jobs[job_id]
 
 
 def _frozen(value: Any) -> Any:
@@ -194,6 +232,9 @@ def deploy_shapes(dsn: str) -> Definitions:
             Deploys(state, clock, ids, _NoWaker(), catalog()).deploy(
                 org, text, f"{shape}.yaml", SYSTEM
             )
+    # Nothing is left to do for the deploys that a schedule begins with.
+    while Builds(state, clock, ids, _NoWaker()).run_once().did_something:
+        pass
     with state.connection() as connection:
         connection.execute(SQL["keep_definitions"].encode(), prepare=False)
     return Definitions(state, orgs)

@@ -10,9 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.simulation.database import Definitions
-from tests.simulation.small_world import ACTIONS, MAX_ATTEMPTS, Kept, SmallWorld
+from tests.simulation.small_deploys import SmallDeploys
+from tests.simulation.small_world import SmallWorld
+
+World = SmallWorld | SmallDeploys
+BEYOND = 40
+"""States at the depth where a walk stops from which it is tried whether all ends."""
 
 
 @dataclass
@@ -29,17 +35,23 @@ class Found:
 class _State:
     """One state, the way into it, and where each possible action leads."""
 
-    kept: Kept
+    kept: Any
     path: tuple[str, ...]
     is_over: bool
     leads_to: dict[str, str] = field(default_factory=dict)
     is_walked: bool = False
 
 
-def explore(definitions: Definitions, *, depth: int | None = None) -> Found:
-    """Every state, or those within `depth` actions; from each one the task must be able to end."""
+def explore(
+    definitions: Definitions,
+    *,
+    depth: int | None = None,
+    world_type: type[World] = SmallWorld,
+    stop_at_first: bool = False,
+) -> Found:
+    """Every state, or those within `depth` actions; from each one all must be able to end."""
     found = Found()
-    world = SmallWorld(definitions)
+    world = world_type(definitions)
     states: dict[str, _State] = {}
     first = world.key()
     states[first] = _State(world.keep(), (), world.is_over)
@@ -48,19 +60,24 @@ def explore(definitions: Definitions, *, depth: int | None = None) -> Found:
         following: list[str] = []
         for key in frontier:
             following += _step(world, states, key, found)
+            if stop_at_first and found.violations:
+                return found
         frontier = following
         found.depth += bool(following)
     found.states, found.closed = len(states), not frontier
-    for state in states.values():
-        if not _ends(world, states, state):
-            found.violations.append((state.path, "does not end within a bound"))
+    beyond = set(frontier[:: max(1, len(frontier) // BEYOND)])
+    for key, state in states.items():
+        if not _ends(world, states, state, beyond=key in beyond or depth is None):
+            found.violations.append((state.path, "does not end well within a bound"))
+            if stop_at_first:
+                break
     return found
 
 
-def _step(world: SmallWorld, states: dict[str, _State], key: str, found: Found) -> Iterator[str]:
+def _step(world: World, states: dict[str, _State], key: str, found: Found) -> Iterator[str]:
     """Take every action that is possible here; answers the states that are new."""
     state = states[key]
-    for action in ACTIONS:
+    for action in world.actions:
         world.put_back(state.kept)
         if not world.act(action):
             continue
@@ -76,29 +93,25 @@ def _step(world: SmallWorld, states: dict[str, _State], key: str, found: Found) 
     state.is_walked = True
 
 
-_BY_ITSELF = ("wait", "reap", "due", "reserve")
-_ENDS_WITHIN = 6 * MAX_ATTEMPTS * 3
-
-
-def _ends(world: SmallWorld, states: dict[str, _State], state: _State) -> bool:
-    """Let sweeps and time do their part: the task ends, or is given up with an alarm."""
-    for _ in range(_ENDS_WITHIN):
+def _ends(world: World, states: dict[str, _State], state: _State, *, beyond: bool) -> bool:
+    """Let sweeps, workers and time do their part: all ends as it must, or with an alarm."""
+    for _ in range(world.ends_within):
         if state.is_over:
             return True
-        for action in _BY_ITSELF:
+        for action in world.by_itself:
             if not state.is_walked:
                 # Beyond the depth nobody has looked where it leads.
-                return _ends_beyond(world, state)
+                return not beyond or _ends_beyond(world, state)
             state = states[state.leads_to[action]] if action in state.leads_to else state
     return False
 
 
-def _ends_beyond(world: SmallWorld, state: _State) -> bool:
+def _ends_beyond(world: World, state: _State) -> bool:
     world.put_back(state.kept)
-    for _ in range(_ENDS_WITHIN):
+    for _ in range(world.ends_within):
         if world.is_over:
             return True
-        for action in _BY_ITSELF:
+        for action in world.by_itself:
             world.act(action)
             if world.problem is not None:
                 return False

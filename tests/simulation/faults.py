@@ -20,12 +20,21 @@ KINDS = (
     "stale_report", "foreign_call", "crash", "connection_lost_before", "connection_lost_after",
     "worker_killed", "restart", "clock_skew", "stepped_in", "runtime_busy", "canceled", "retried",
     "paused", "triggered", "redeployed", "outbox_reset", "event_repeated", "event_rewritten",
-    "quota_set", "hour_used_up", "first_deploy", "first_deploy_failed",
+    "quota_set", "hour_used_up", "first_deploy", "first_deploy_failed", "edited", "edited_again",
+    "edit_lost", "rolled_back", "deploy_paused", "deploy_resumed", "deploy_canceled",
+    "checks_failed", "cut_over", "waited", "live_during_build",
 )  # fmt: skip
 
 _FIRST_TIME, _LATER = 0.05, 0.006
-_SELDOM_SEEN, _SELDOM = ("deploy:", "set_quota:"), 0.15
+_SELDOM_SEEN, _SELDOM = (
+    ("deploy:", "set_quota:", "rollback:", "cutover:", "cancel_deploy:", "pause_deploy:",
+     "note_report:", "rest_sources:"), 0.1,
+)  # fmt: skip
 """What happens once or twice in a schedule, or not at all, crashes the more often."""
+_OF_BUILDS, _IN_BUILDS = (
+    ("fill_gap:", "revive:", "release_kept:", "deploy_status:", "deploy_end:"),
+    0.03,
+)
 _LOST_CONNECTION = 0.01
 
 
@@ -58,7 +67,11 @@ class Faults:
         if not self.on:
             return
         draw = self.rng.random()
-        likely = _SELDOM if name.startswith(_SELDOM_SEEN) else _FIRST_TIME if first else _LATER
+        likely = _FIRST_TIME if first else _LATER
+        if name.startswith(_SELDOM_SEEN):
+            likely = _SELDOM
+        elif name.startswith(_OF_BUILDS):
+            likely = _IN_BUILDS
         crash = likely * self.intensity
         if draw < crash:
             self.kinds["crash"] += 1

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 STRAY_SECONDS = 300.0
-"""So long may a lease be unknown to a new quota, restarts of the reaper included."""
+"""So long may a lease be unknown to a new counter, restarts of the reaper included."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,19 @@ def check_holders(
     """Nobody beyond the limits, and every counter says what is really held."""
     holders = [(lease.task_id, lease.job_id, lease.priority) for lease in leases.values()]
     running: dict[str, list[int]] = {}
+    strays: dict[str, float] = {}
     quotas = oracle.quotas.ids
     for task, job_id, priority in [*holders, *kept]:
         job = oracle.jobs[job_id]
         quota = quotas.get(str(job.org_id))
-        if quota and task in leases and not leases[task].metered:
-            # Claimed while the quota was set. The reaper charges it, if nobody did before.
-            age = oracle.quotas.age(str(job.org_id))
-            oracle.must(age < STRAY_SECONDS, f"{oracle.name(task)}: the quota never counted it")
-            quota = None
-        for capacity in [*map(str, job.capacity_ids), *([quota] if quota else [])]:
+        capacities = [*map(str, job.capacity_ids), *([quota] if quota else [])]
+        if capacities and task in leases and not leases[task].metered:
+            # Claimed while its job was not metered. The reaper charges it, if nobody did before.
+            strays[task] = oracle.strays.get(task, oracle.world.seconds)
+            age = oracle.world.seconds - strays[task]
+            oracle.must(age < STRAY_SECONDS, f"{oracle.name(task)}: no counter ever counted it")
+            continue
+        for capacity in capacities:
             held = running.setdefault(capacity, [0, 0])
             held[0] += 1
             held[1] += priority
@@ -55,7 +58,12 @@ def check_holders(
         oracle.must(limit is None or count <= limit, f"{count} holders, the quota allows {limit}")
     for capacity_id, (count, _) in running.items():
         limit = oracle.limits.get(capacity_id)
-        oracle.must(limit is None or count <= limit, f"{count} holders, {limit} allowed")
+        # Where a limit was lowered below what runs, no more come.
+        before = oracle.held.get(capacity_id, 0)
+        within = limit is None or count <= max(limit, before)
+        oracle.must(within, f"{count} holders, {limit} allowed")
+    oracle.held = {capacity_id: count for capacity_id, (count, _) in running.items()}
+    oracle.strays = strays
     started = sum(oracle.jobs[job].runtime == "lambda" for _, job, _ in holders)
     room = oracle.world.runtime.concurrency
     oracle.must(started <= room, f"{started} lambda tasks are held, there is room for {room}")

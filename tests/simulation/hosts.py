@@ -14,10 +14,12 @@ from tests.simulation.faults import Faults
 from tests.simulation.outside import SimulatedQueue, SimulatedRuntime, SimulatedWaker
 from tests.simulation.shapes import catalog
 from trace_core.dag.model import Runtime
+from trace_core.deploy.builds import Builds, RunChecks
 from trace_core.deploy.requests import Requests
 from trace_core.deploy.service import Deploys
 from trace_core.dispatcher.control import Control
 from trace_core.dispatcher.service import Dispatcher
+from trace_core.kernel.errors import Unavailable
 from trace_core.kernel.ids import Ids, OrgId, TaskId
 from trace_core.outbox.admin import OutboxAdmin
 from trace_core.outbox.relay import Relay, Send, send_wakeups
@@ -112,6 +114,8 @@ class Host:
         waker: SimulatedWaker,
         *,
         handed_out: HandedOut,
+        run_checks: RunChecks,
+        chore_ended: Callable[[Exception | None], None],
     ) -> None:
         self.name = name
         self.clock = clock
@@ -134,7 +138,21 @@ class Host:
         self.outbox = OrderedOutbox(state, rng.random)
         self.outbox_admin = OutboxAdmin(state, clock, ids, waker)
         control = Control(state, clock, self.claims, self.completions, self.payloads, CATALOG)
-        self.dispatcher = Dispatcher(state, clock, ids, waker, control)
+        self.builds = Builds(state, clock, ids, waker, run_checks)
+        self._chore_ended = chore_ended
+        self.dispatcher = Dispatcher(state, clock, ids, waker, control, chores=[self._chore])
+
+    def _chore(self) -> int:
+        """The Dispatcher goes on whatever a chore raises: here that is seen."""
+        try:
+            done = self.builds.chore()
+            self._chore_ended(None)
+            return done
+        except Unavailable:
+            raise
+        except Exception as error:
+            self._chore_ended(error)
+            raise
 
     def relay(
         self,

@@ -44,6 +44,7 @@ class Due:
     reaper: float | None
     stranded: float | None
     open: int
+    deploys: int
 
 
 class Violation(Exception):
@@ -55,6 +56,7 @@ class Oracle:
         self.world = world
         self.jobs: dict[str, JobFacts] = {}
         self.limits: dict[str, int | None] = {}
+        self._attempts: dict[UUID, tuple[int, int]] = {}
         self.learn(world.definitions.jobs, world.definitions.limits)
         self.leases: dict[str, Lease] = {}
         self.fences: dict[str, tuple[int, str]] = {}
@@ -74,11 +76,19 @@ class Oracle:
         """Kept in the end only."""
         self.kept: set[str] = set()
         """Sources that wait for their next slice and hold on to their capacity."""
+        self.held: dict[str, int] = {}
+        """How many held each counter after the last step."""
+        self.strays: dict[str, float] = {}
+        """Leases that no counter knows of, and since when."""
         self.wakeups = Wakeups(world)
         self.quotas = Quotas(world)
 
     def learn(self, jobs: Mapping[UUID, JobFacts], limits: Mapping[UUID, int | None]) -> None:
         self.jobs |= {str(job_id): job for job_id, job in jobs.items()}
+        for job in jobs.values():
+            least, most = self._attempts.get(job.job_id, (job.max_attempts, job.max_attempts))
+            span = (min(least, job.max_attempts), max(most, job.max_attempts))
+            self._attempts[job.job_id] = span
         self.limits |= {str(key): limit for key, limit in limits.items()}
 
     def fail(self, message: str) -> None:
@@ -87,6 +97,10 @@ class Oracle:
     def must(self, holds: bool, message: str) -> None:
         if not holds:
             raise Violation(message)
+
+    def attempts_allowed(self, job: JobFacts) -> tuple[int, int]:
+        """The fewest and the most that any version of its DAG allowed it."""
+        return self._attempts[job.job_id]
 
     def count(self, name: str) -> int:
         return len(self.world.state.look(name))
@@ -105,10 +119,14 @@ class Oracle:
         seen = state.glance(name, self.world.now().timestamp())
         if draining:
             self.due = Due(*seen[7])
+        self.world.versions.observe()
+        if self.world.broken is not None:
+            raise self.world.broken
         leases = {row[0]: Lease(*row) for row in seen[0] or ()}
         for task, lease in leases.items():
             self._compare(task, self.leases.get(task), lease)
         self.leases = leases
+        self.world.versions.look_at(leases)
         state.touched = False
         self.quotas.saw(seen[6] or [])
         self.kept = {row[0] for row in seen[3] or ()}
@@ -120,8 +138,12 @@ class Oracle:
             self.check_places()
 
     def _compare(self, task: str, before: Lease | None, now: Lease) -> None:
+        if before is None or (before.sequence, before.started) != (now.sequence, now.started):
+            is_new = before is None or before.start_token != now.start_token or before.started
+            self.world.versions.claimed(now, is_new=is_new)
         if now.started and now.token is not None:
-            self._saw_start(task, now.attempt, now.token, self.jobs[now.job_id].activation)
+            activation = self.world.job(UUID(now.job_id)).activation
+            self._saw_start(task, now.attempt, now.token, activation)
         if now.canceled:
             self.canceled_tasks.add(task)
         overdue = self.world.seconds - (now.expires - START.timestamp())
@@ -183,7 +205,7 @@ class Oracle:
 
     def claimed(self, claims: list[Claimed], org: OrgId) -> None:
         for claim in claims:
-            task, job = str(claim.task_id), self.jobs[str(claim.job_id)]
+            task, job = str(claim.task_id), self.world.job(claim.job_id)
             self.must(job.org_id == org, f"{self.name(task)} was claimed by another org")
             if not self.world.interleaved:
                 self.must(task not in self.leases, f"{self.name(task)} was claimed twice")
@@ -263,7 +285,7 @@ class Oracle:
             return None
         if not is_current:
             return None if body.status == "Canceled" else REFUSED
-        if task in self.canceled_tasks:
+        if task in self.canceled_tasks or task in self.world.versions.replaced:
             return None if body.status == "Canceled" else REFUSED
         if body.status == "Canceled":
             return REFUSED

@@ -1,20 +1,15 @@
-"""Bugs that the harness must catch: each a small change of the real services, in this process only.
-
-A replacement that no longer matches fails, so that a refactoring cannot silently disable a bug.
-"""
+"""Bugs that the harness must catch: those of tasks here, and those of deploys beside them."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import replace
 from typing import Any
-from unittest import mock
 
 from tests.simulation.database import SQL as SIMULATION
-from trace_core.database.sql import Statements
+from tests.simulation.planted_deploys import DEPLOY_BUGS
+from tests.simulation.planting import Bug, DoesNotMatch, all_of, edit, patch, pattern
 from trace_core.database.state import StateDatabase
 from trace_core.deploy.registration import Registration
 from trace_core.outbox.store import SQL as OUTBOX
@@ -24,50 +19,9 @@ from trace_core.tasks.metering import Capacity
 from trace_core.tasks.model import Outcome
 from trace_core.tasks.statements import SQL as TASKS
 
-Plant = Callable[[ExitStack], None]
 _COMPLETES = ("complete", "complete_metered")
 _ACCEPTS = ("accept", "accept_verified")
 _CLAIMS = ("claim", "claim_of_job", "reserve", "reserve_of_job")
-
-
-class DoesNotMatch(AssertionError):
-    """The text that a planted bug replaces is gone: the bug must be written anew."""
-
-
-def _edit(statements: Statements, names: Sequence[str], *edits: tuple[str, str]) -> Plant:
-    """Replace text in statements; every edit must match in every one of them."""
-
-    def plant(stack: ExitStack) -> None:
-        changed = dict(statements.all)
-        for name in names:
-            for old, new in edits:
-                # Line breaks and indentation are no part of what is meant.
-                pattern = r"\s+".join(re.escape(word) for word in old.split())
-                text, count = re.subn(pattern, lambda _match, new=new: new, changed[name])
-                if not count:
-                    raise DoesNotMatch(f"{name} has no {old!r}")
-                changed[name] = text
-        stack.enter_context(mock.patch.object(statements, "all", MappingProxyType(changed)))
-
-    return plant
-
-
-def _all(*plants: Plant) -> Plant:
-    def plant(stack: ExitStack) -> None:
-        for each in plants:
-            each(stack)
-
-    return plant
-
-
-def _patch(target: Any, name: str, make: Callable[[Any], Any]) -> Plant:
-    """Replace an attribute by what `make` makes of the original."""
-
-    def plant(stack: ExitStack) -> None:
-        original = getattr(target, name)
-        stack.enter_context(mock.patch.object(target, name, make(original)))
-
-    return plant
 
 
 def _finish_first(take_due: Any) -> Any:
@@ -82,14 +36,15 @@ def _finish_first(take_due: Any) -> Any:
 
 def _in_two_transactions(write: Any) -> Any:
     """Record the events, commit, and make their tasks afterwards."""
-    route = "JOIN routes r ON r.dataset_version = f.dataset_version"
+    route = pattern("JOIN routes r ON r.dataset_version = f.dataset_version")
 
     def written(self: StateDatabase, name: str, sql: str, params: Any) -> list[Any]:
         if name not in (*_COMPLETES, "accept"):
             return write(self, name, sql, params)  # type: ignore[no-any-return]
-        if route not in sql:
-            raise DoesNotMatch(f"{name} has no {route!r}")
-        rows: list[Any] = write(self, name, sql.replace(route, f"{route} AND false"), params)
+        unrouted, count = route.subn(lambda match: f"{match[0]} AND false", sql)
+        if not count:
+            raise DoesNotMatch(f"{name} has no {route.pattern!r}")
+        rows: list[Any] = write(self, name, unrouted, params)
         ids = {"event_ids": list(params["event_ids"]), "now": params["now"]}
         write(self, "route_later", SIMULATION["route_later"], ids)
         return rows
@@ -122,11 +77,11 @@ def _any_hour(free: Any) -> Any:
     return unlimited
 
 
-def _without_quota(add_job: Any) -> Any:
-    def add(self: Registration, job: Any, fingerprint: str, _quota: Any) -> None:
-        add_job(self, job, fingerprint, None)
+def _without_quota(ensure_job: Any) -> Any:
+    def ensure(self: Registration, job: Any, fingerprint: str, _quota: Any) -> None:
+        ensure_job(self, job, fingerprint, None)
 
-    return add
+    return ensure
 
 
 def _commits_before_sources(add_source_task: Any) -> Any:
@@ -138,13 +93,6 @@ def _commits_before_sources(add_source_task: Any) -> Any:
     return add
 
 
-@dataclass(frozen=True)
-class Bug:
-    name: str
-    says: str
-    plant: Plant
-
-
 _MADE = "JOIN jobs j ON j.job_id = m.job_id"
 _GONE = (
     "gone AS ( DELETE FROM ready WHERE ctid = ANY (ARRAY(SELECT row_id FROM picked)) RETURNING *"
@@ -153,87 +101,86 @@ _COPIED = "gone AS (SELECT * FROM ready WHERE ctid = ANY (ARRAY(SELECT row_id FR
 _RELEASED = "WHERE d.metered GROUP BY c.capacity_id"
 _LEASE_ORG = "AND l.org_id = %(org_id)s"
 
-BUGS = (
-    Bug("no_fence_in_complete", "a completion needs neither attempt nor token", _edit(
+_TASK_BUGS = (
+    Bug("no_fence_in_complete", "a completion needs neither attempt nor token", edit(
         TASKS, _COMPLETES,
         ("AND l.attempt = i.attempt", ""), ("AND l.lease_token = i.lease_token", ""))),
-    Bug("no_outbox_row_on_route", "new tasks are queued without a wake-up", _edit(
+    Bug("no_outbox_row_on_route", "new tasks are queued without a wake-up", edit(
         TASKS, (*_COMPLETES, *_ACCEPTS), (_MADE, f"{_MADE} AND false"))),
-    Bug("double_claim", "a claimed task stays in the queue", _edit(
+    Bug("double_claim", "a claimed task stays in the queue", edit(
         TASKS, _CLAIMS, (_GONE, _COPIED))),
-    Bug("slot_leak_on_failure", "an attempt that ends badly keeps its slot", _edit(
+    Bug("slot_leak_on_failure", "an attempt that ends badly keeps its slot", edit(
         TASKS, ("end_attempts",), ("WHERE d.metered AND s.slot_id", "WHERE false AND s.slot_id"))),
-    Bug("capacity_leak_on_timeout", "an expired lease keeps its share of a counter", _edit(
+    Bug("capacity_leak_on_timeout", "an expired lease keeps its share of a counter", edit(
         TASKS, ("end_attempts",),
         (_RELEASED, "WHERE d.metered AND d.outcome IS DISTINCT FROM 'LeaseExpired' "
                     "GROUP BY c.capacity_id"))),
-    Bug("retry_without_wakeup", "a retry that falls due is queued without a wake-up", _edit(
+    Bug("retry_without_wakeup", "a retry that falls due is queued without a wake-up", edit(
         TASKS, ("move_due",),
         ("JOIN jobs j ON j.job_id = g.job_id", "JOIN jobs j ON j.job_id = g.job_id AND false"))),
-    Bug("release_without_wakeup", "freed capacity wakes nobody", _edit(
+    Bug("release_without_wakeup", "freed capacity wakes nobody", edit(
         TASKS, ("complete_metered", "end_attempts"),
         ("WHERE j.capacity_ids && ARRAY", "WHERE false AND j.capacity_ids && ARRAY"))),
-    Bug("late_completion_refused", "what the reaper gave up cannot complete", _edit(
+    Bug("late_completion_refused", "what the reaper gave up cannot complete", edit(
         TASKS, ("take_back",),
         ("AND lease_token = %(lease_token)s", "AND lease_token = %(lease_token)s AND false"))),
-    Bug("reaper_clears_token", "the fence of the last attempt is forgotten", _edit(
+    Bug("reaper_clears_token", "the fence of the last attempt is forgotten", edit(
         TASKS, ("end_attempts",),
         ("d.lapses, d.lease_sequence, d.lease_token, d.continues",
          "d.lapses, d.lease_sequence, NULL::uuid, d.continues"))),
-    Bug("dedupe_without_version", "two outputs with one scope count as one event", _all(
-        _edit(TASKS, _COMPLETES, ("FROM announced a\n      JOIN done d",
-              "FROM (SELECT DISTINCT ON (task_id, scope, revision) * FROM announced) a\n"
-              "      JOIN done d")),
-        _edit(TASKS, _ACCEPTS, ("FROM announced a\n     CROSS JOIN fenced f\n     WHERE NOT",
-              "FROM (SELECT DISTINCT ON (scope, revision) * FROM announced) a\n"
-              "     CROSS JOIN fenced f\n     WHERE NOT")))),
-    Bug("dedupe_without_revision", "a rewrite counts as a repetition", _edit(
-        TASKS, (*_COMPLETES, *_ACCEPTS), ("a.scope, a.revision, a.event_id",
-                                          "a.scope, 0::bigint, a.event_id"))),
-    Bug("duplicate_invoke_runs_twice", "a start token can be exchanged again", _edit(
+    Bug("dedupe_without_version", "two outputs with one scope count as one event", all_of(
+        edit(TASKS, _COMPLETES, ("FROM numbered n JOIN", "FROM (SELECT DISTINCT ON "
+             "(task_id, scope, revision) * FROM numbered) n JOIN")),
+        edit(TASKS, _ACCEPTS, ("FROM numbered n ON",
+              "FROM (SELECT DISTINCT ON (scope, revision) * FROM numbered) n ON")))),
+    Bug("dedupe_without_revision", "a rewrite counts as a repetition", edit(
+        TASKS, (*_COMPLETES, *_ACCEPTS), ("n.scope, n.revision, n.event_id",
+                                          "n.scope, 0::bigint, n.event_id"))),
+    Bug("duplicate_invoke_runs_twice", "a start token can be exchanged again", edit(
         TASKS, ("start",), ("AND l.started_at IS NULL AND l.canceled_at", "AND l.canceled_at"))),
-    Bug("dead_run_never_comes_back", "a reservation nobody exchanged is never taken back", _edit(
+    Bug("dead_run_never_comes_back", "a reservation nobody exchanged is never taken back", edit(
         TASKS, ("lock_expired",),
         ("WHERE l.lease_expires_at <= %(now)s OR",
          "WHERE (l.started_at IS NOT NULL AND l.lease_expires_at <= %(now)s) OR"))),
-    Bug("lost_exchange_reply", "a runner whose answer was lost gets nothing", _edit(
+    Bug("lost_exchange_reply", "a runner whose answer was lost gets nothing", edit(
         TASKS, ("started_before",), ("AND l.worker_id = %(runner_id)s", "AND false"))),
-    Bug("lapsed_reservation_keeps_capacity", "a lapsed reservation gives nothing back", _edit(
+    Bug("lapsed_reservation_keeps_capacity", "a lapsed reservation gives nothing back", edit(
         TASKS, ("end_attempts",), (_RELEASED, "WHERE d.metered AND d.started_at IS NOT NULL "
                                           "GROUP BY c.capacity_id"))),
-    Bug("event_and_tasks_apart", "events and their tasks are two transactions", _patch(
+    Bug("event_and_tasks_apart", "events and their tasks are two transactions", patch(
         StateDatabase, "write", _in_two_transactions)),
-    Bug("cancel_extends_lease", "a canceled task lives on by its heartbeats", _edit(
+    Bug("cancel_extends_lease", "a canceled task lives on by its heartbeats", edit(
         TASKS, ("heartbeat",), ("AND canceled_at IS NULL", ""))),
-    Bug("yield_loses_state", "a slice that yields does not keep its state", _patch(
+    Bug("yield_loses_state", "a slice that yields does not keep its state", patch(
         results, "put_state", lambda _put: lambda *_arguments: None)),
-    Bug("outbox_finished_before_send", "an outbox row is done before it is sent", _patch(
+    Bug("outbox_finished_before_send", "an outbox row is done before it is sent", patch(
         Outbox, "take_due", _finish_first)),
-    Bug("metering_overshoot", "counters are read without a lock", _edit(
+    Bug("metering_overshoot", "counters are read without a lock", edit(
         TASKS, ("lock_capacities",), ("ORDER BY c.capacity_id\n   FOR UPDATE",
                                       "ORDER BY c.capacity_id"))),
-    Bug("foreign_org_accepted", "events of a task may come from any org", _edit(
+    Bug("foreign_org_accepted", "events of a task may come from any org", edit(
         TASKS, ("accept",), (_LEASE_ORG, ""))),
-    Bug("foreign_org_cancels", "a task is found from any org", _edit(
+    Bug("foreign_org_cancels", "a task is found from any org", edit(
         TASKS, ("task_of_org",), ("AND t.org_id = %(org_id)s", ""))),
-    Bug("attempts_without_end", "failures are not counted", _all(
-        _patch(complete, "end_attempt", _never_counts), _patch(reaper, "end_attempt", _never_counts)
+    Bug("attempts_without_end", "failures are not counted", all_of(
+        patch(complete, "end_attempt", _never_counts), patch(reaper, "end_attempt", _never_counts)
     )),
-    Bug("failure_ends_at_once", "an expired lease ends the task although attempts are left", _patch(
+    Bug("failure_ends_at_once", "an expired lease ends the task although attempts are left", patch(
         reaper, "end_leases", _ends_without({Outcome.LEASE_EXPIRED}, due_at=None))),
-    Bug("outbox_never_retried", "a row that could not be sent is never due again", _edit(
+    Bug("outbox_never_retried", "a row that could not be sent is never due again", edit(
         OUTBOX, ("postpone",), ("available_at = d.available_at",
                                 "available_at = d.available_at + interval '1 year'"))),
-    Bug("quota_forgets_what_runs", "a new quota is not charged with what runs already", _edit(
+    Bug("quota_forgets_what_runs", "a new quota is not charged with what runs already", edit(
         TASKS, ("adopt_leases",), ("SELECT priority FROM adopted UNION ALL", ""))),
-    Bug("hour_without_end", "starts in an hour are counted and not limited", _patch(
+    Bug("hour_without_end", "starts in an hour are counted and not limited", patch(
         Capacity, "free", _any_hour)),
-    Bug("deploy_forgets_quota", "jobs that are new are not metered by the quota", _patch(
-        Registration, "_add_job", _without_quota)),
-    Bug("half_a_deploy", "sources get their task after the deploy has committed", _patch(
+    Bug("deploy_forgets_quota", "jobs that are new are not metered by the quota", patch(
+        Registration, "_ensure_job", _without_quota)),
+    Bug("half_a_deploy", "sources get their task after the deploy has committed", patch(
         Registration, "_add_source_task", _commits_before_sources)),
 )  # fmt: skip
 
+BUGS = (*_TASK_BUGS, *DEPLOY_BUGS)
 NAMES = tuple(bug.name for bug in BUGS)
 
 

@@ -33,7 +33,7 @@ class Run:
         self, world: World, org_id: OrgId, claim: Claimed, worker: Worker | None = None
     ) -> None:
         self.world, self.org_id, self.claim, self.worker = world, org_id, claim, worker
-        self.job: JobFacts = world.jobs[claim.job_id]
+        self.job: JobFacts = world.job(claim.job_id)
         self.name = f"run {world.name(claim.task_id)}/{claim.attempt}.{claim.lease_sequence}"
         self.dead = False
         self.body: Completion | None = None

@@ -22,6 +22,8 @@ for each time that the starts of an hour are used up."""
 STEPS_MAX = 2500
 _SKEW_MAX = 6.0
 """Seconds after which every clock agrees that a moment has passed."""
+_LOOKS_EVERY = 15.0
+"""Seconds between two looks of a Dispatcher at deploys that have not ended, at first."""
 TRACE_SHOWN = 45
 
 
@@ -48,10 +50,12 @@ class Schedule(World):
     """A world that is run once, from its seed to its end."""
 
     _swept_at = 0.0
+    _looks_in = _LOOKS_EVERY
+    _left = (0, 0)
 
     def run(self) -> Outcome:
         self.definitions.reset(self.orgs)
-        self.state.attach(self.faults.point, self.between)
+        self.state.attach(self.point, self.between, self.waiting.end)
         violation = None
         try:
             self._begin()
@@ -64,7 +68,7 @@ class Schedule(World):
             last = traceback.extract_tb(error.__traceback__)[-1]
             violation = f"a service raised {type(error).__name__} ({last.name}): {error}"
         finally:
-            self.state.attach(lambda _name: None, lambda _name: None)
+            self.state.attach(lambda _name: None, lambda _name: None, lambda: None)
         if violation:
             self.note(f"VIOLATION {violation}")
         events = self.oracle.count("all_events")
@@ -78,7 +82,7 @@ class Schedule(World):
         return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()[:16]
 
     def _begin(self) -> None:
-        for actor in [*self.periodic, *self.workers, self.person, self.owner]:
+        for actor in [*self.periodic, *self.workers, self.person, self.owner, self.editor]:
             actor.begin()
         if self.rng.random() < 0.15:
             self.runtime.down = True
@@ -102,8 +106,12 @@ class Schedule(World):
             due = self.oracle.due
             assert due is not None
             if self.seconds - began > DRAIN_MAX or self.steps - steps > STEPS_MAX:
-                raise Violation(f"not drained: {due.open} still open")
-            if not due.open and not self.work:
+                raise Violation(f"not drained: {due.open} and {due.deploys} deploys still open")
+            quiet = not due.open and not due.deploys and not self.work
+            if self.editor.look_after(quiet=quiet):
+                self.oracle.observe(again=True)
+                continue
+            if quiet:
                 if self.oracle.tasks >= TASKS_MIN:
                     return
                 if self.person.ask_for_more():
@@ -130,6 +138,8 @@ class Schedule(World):
         if due.stranded is not None:
             stranded = due.stranded - start + _SKEW_MAX
             found.append((max(stranded, self._swept_at + 30), "dispatcher"))
+        if due.deploys:
+            found.append((max(self.seconds, self._swept_at + self._looks_in), "dispatcher"))
         return min(found, default=(self.seconds, "dispatcher"))
 
     def _next_work_at(self) -> float:
@@ -143,7 +153,11 @@ class Schedule(World):
         self.seconds = max(self.seconds + 1, seconds)
         # What waits without a wake-up is seen before a sweep can hide it.
         self.oracle.observe(again=True)
-        if function == "dispatcher":
+        due = self.oracle.due
+        if function == "dispatcher" and due is not None:
+            # The longer nothing changes, an hour that is used up perhaps, the less often.
+            left, self._left = self._left, (due.open, due.deploys)
+            self._looks_in = _LOOKS_EVERY if self._left != left else min(self._looks_in * 2, 600)
             self._swept_at = self.seconds
         actor = self.rng.choice([a for a in self.periodic if a.name.startswith(function)])
         self.do(actor, "sweeps", actor.sweep)

@@ -6,6 +6,8 @@ passes through every part of the task contract.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import BaseModel, ConfigDict
 
 from trace_core.dag.catalog import Catalog, OperatorSpec
@@ -18,27 +20,34 @@ class NoConfig(BaseModel):
 
 
 def catalog() -> Catalog:
-    """The built-in control operators, and two whose work the simulated workers make up."""
-    return builtin_catalog().with_operators(
-        OperatorSpec(
-            name="made_up_source",
-            code_version="1",
-            activations=frozenset({Activation.SOURCE}),
-            runtimes=frozenset({Runtime.WORKER, Runtime.LAMBDA}),
-            config=NoConfig,
-            description="Announces one cursor after the other.",
-            outputs=range(1, 4),
-            source_kinds=frozenset({SourceKind.ALWAYS_ON}),
-        ),
-        OperatorSpec(
-            name="made_up_work",
-            code_version="1",
-            activations=frozenset({Activation.REACTIVE}),
-            runtimes=frozenset({Runtime.WORKER, Runtime.LAMBDA}),
-            config=NoConfig,
-            description="Announces the scope of its trigger on every output.",
-            outputs=range(1, 4),
-        ),
+    """The built-in control operators, and some whose work the simulated workers make up; each of
+    them twice, so that an edit can name another one."""
+    built_in = builtin_catalog()
+    source = OperatorSpec(
+        name="made_up_source",
+        code_version="1",
+        activations=frozenset({Activation.SOURCE}),
+        runtimes=frozenset({Runtime.WORKER, Runtime.LAMBDA}),
+        config=NoConfig,
+        description="Announces one cursor after the other.",
+        outputs=range(1, 4),
+        source_kinds=frozenset({SourceKind.ALWAYS_ON}),
+    )
+    work = OperatorSpec(
+        name="made_up_work",
+        code_version="1",
+        activations=frozenset({Activation.REACTIVE}),
+        runtimes=frozenset({Runtime.WORKER, Runtime.LAMBDA}),
+        config=NoConfig,
+        description="Announces the scope of its trigger on every output.",
+        outputs=range(1, 4),
+    )
+    return built_in.with_operators(
+        source,
+        replace(source, name="made_up_resource"),
+        work,
+        replace(work, name="made_up_rework"),
+        replace(built_in["range_request"], name="range_request_anew"),
     )
 
 

@@ -2,6 +2,8 @@
 -- What a fresh deploy leaves in the working set: put back before each schedule. Statistics that
 -- change in the middle would change plans, and with them the order of rows.
 CREATE SCHEMA simulation;
+-- Of a planted bug.
+CREATE SEQUENCE simulation.numbers;
 -- Each schedule begins anew, and so does its audit.
 DROP TRIGGER audit_is_append_only ON audit;
 CREATE TABLE simulation.tasks AS SELECT * FROM tasks;
@@ -25,8 +27,8 @@ BEGIN
     DELETE FROM triggers;
     DELETE FROM yields;
     DELETE FROM audit;
-    IF EXISTS (SELECT FROM dags d WHERE d.name = 'late') THEN
-        PERFORM simulation.forget(d.dag_id) FROM dags d WHERE d.name = 'late';
+    IF (SELECT count(*) FROM deploys) > (SELECT count(*) FROM simulation.kept_deploys) THEN
+        PERFORM simulation.restore();
     END IF;
     IF EXISTS (SELECT FROM capacities c WHERE c.kind = 'org') THEN
         UPDATE jobs j SET capacity_ids = s.capacity_ids
@@ -69,29 +71,83 @@ BEGIN
       USING (capacity_id)
      WHERE o.capacity_id = c.capacity_id AND c.running <> coalesce(k.running, 0);
 END $$;
-CREATE FUNCTION simulation.forget(dag uuid) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION simulation.put_back_deploys(kept jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    own_jobs uuid[] := ARRAY(SELECT job_id FROM jobs WHERE dag_id = dag);
-    own_pools uuid[] := ARRAY(SELECT pool_id FROM worker_pools WHERE dag_id = dag);
-    own_datasets uuid[] := ARRAY(SELECT dataset_uuid FROM datasets WHERE dag_id = dag);
-    own_counters uuid[] := ARRAY(SELECT capacity_id FROM worker_pools WHERE dag_id = dag);
+    own uuid := (kept -> 'dag' ->> 'dag_id')::uuid;
 BEGIN
-    DELETE FROM routes WHERE job_id = ANY (own_jobs);
-    DELETE FROM edges WHERE job_id = ANY (own_jobs);
-    DELETE FROM dataset_current WHERE dataset_uuid = ANY (own_datasets);
-    DELETE FROM pointer_moves WHERE dataset_uuid = ANY (own_datasets);
-    DELETE FROM version_counters WHERE dataset_version IN (
-        SELECT dataset_version FROM dataset_versions WHERE dataset_uuid = ANY (own_datasets));
-    DELETE FROM dataset_versions WHERE dataset_uuid = ANY (own_datasets);
-    DELETE FROM datasets WHERE dag_id = dag;
-    DELETE FROM dag_version_jobs WHERE job_id = ANY (own_jobs);
-    DELETE FROM jobs WHERE dag_id = dag;
-    DELETE FROM slots WHERE pool_id = ANY (own_pools);
-    DELETE FROM worker_pools WHERE dag_id = dag;
-    DELETE FROM capacities WHERE capacity_id = ANY (own_counters);
-    UPDATE dags SET active_dag_version_id = NULL WHERE dag_id = dag;
-    DELETE FROM dag_versions WHERE dag_id = dag;
-    DELETE FROM dags WHERE dag_id = dag;
+    PERFORM set_config('session_replication_role', 'replica', true);
+    DELETE FROM ready;
+    DELETE FROM leases;
+    DELETE FROM outbox;
+    DELETE FROM audit;
+    DELETE FROM tasks_202601;
+    DELETE FROM attempts_202601;
+    DELETE FROM task_inputs_202601;
+    DELETE FROM events_202601;
+    DELETE FROM gaps;
+    DELETE FROM candidate_inputs;
+    DELETE FROM deploys WHERE dag_id = own;
+    DELETE FROM routes r USING jobs j WHERE j.job_id = r.job_id AND j.dag_id = own;
+    DELETE FROM dataset_current c USING datasets s
+     WHERE s.dataset_uuid = c.dataset_uuid AND s.dag_id = own;
+    DELETE FROM pointer_moves c USING datasets s
+     WHERE s.dataset_uuid = c.dataset_uuid AND s.dag_id = own;
+    INSERT INTO ready SELECT * FROM jsonb_populate_recordset(NULL::ready, kept -> 'ready');
+    INSERT INTO leases SELECT * FROM jsonb_populate_recordset(NULL::leases, kept -> 'leases');
+    INSERT INTO tasks SELECT * FROM jsonb_populate_recordset(NULL::tasks, kept -> 'tasks');
+    INSERT INTO attempts SELECT * FROM jsonb_populate_recordset(NULL::attempts, kept -> 'attempts');
+    INSERT INTO task_inputs
+    SELECT * FROM jsonb_populate_recordset(NULL::task_inputs, kept -> 'task_inputs');
+    INSERT INTO events SELECT * FROM jsonb_populate_recordset(NULL::events, kept -> 'events');
+    INSERT INTO gaps SELECT * FROM jsonb_populate_recordset(NULL::gaps, kept -> 'gaps');
+    INSERT INTO candidate_inputs
+    SELECT * FROM jsonb_populate_recordset(NULL::candidate_inputs, kept -> 'candidate_inputs');
+    INSERT INTO deploys SELECT * FROM jsonb_populate_recordset(NULL::deploys, kept -> 'deploys');
+    INSERT INTO routes SELECT * FROM jsonb_populate_recordset(NULL::routes, kept -> 'routes');
+    INSERT INTO dataset_current
+    SELECT * FROM jsonb_populate_recordset(NULL::dataset_current, kept -> 'dataset_current');
+    INSERT INTO pointer_moves
+    SELECT * FROM jsonb_populate_recordset(NULL::pointer_moves, kept -> 'pointer_moves');
+    UPDATE dags SET active_dag_version_id = (kept -> 'dag' ->> 'active_dag_version_id')::uuid
+     WHERE dag_id = own;
+    UPDATE dag_versions v SET activated_at = k.activated_at
+      FROM jsonb_populate_recordset(NULL::dag_versions, kept -> 'dag_versions') k
+     WHERE k.dag_version_id = v.dag_version_id AND v.activated_at IS DISTINCT FROM k.activated_at;
+    UPDATE jobs j
+       SET standing = k.standing, claimable = k.claimable, built_at = k.built_at,
+           caught_up = k.caught_up
+      FROM jsonb_populate_recordset(NULL::jobs, kept -> 'jobs') k
+     WHERE k.job_id = j.job_id
+       AND (j.standing, j.claimable, j.built_at, j.caught_up)
+           IS DISTINCT FROM (k.standing, k.claimable, k.built_at, k.caught_up);
+    UPDATE version_counters c
+       SET last_number = k.last_number, readable = k.readable, max_end = k.max_end, epoch = k.epoch
+      FROM jsonb_populate_recordset(NULL::version_counters, kept -> 'version_counters') k
+     WHERE k.dataset_version = c.dataset_version;
+END $$;
+-- Definitions as they were: rows that a schedule made or changed go, and those that it took come
+-- back. Written out once for each table, so that its plans are made once.
+DO $$
+DECLARE
+    name text;
+    body text := '';
+BEGIN
+    FOREACH name IN ARRAY ARRAY[
+        'dags', 'dag_versions', 'capacities', 'worker_pools', 'slots', 'jobs', 'dag_version_jobs',
+        'datasets', 'publications', 'publication_parts', 'dataset_versions', 'dataset_current',
+        'edges', 'routes', 'version_counters', 'pointer_moves', 'deploys', 'candidate_inputs',
+        'gaps', 'invalidations', 'commits']
+    LOOP
+        EXECUTE format('CREATE TABLE simulation.kept_%1$s AS TABLE %1$s', name);
+        body := body || format(
+            'DELETE FROM %1$s x WHERE NOT EXISTS (SELECT FROM simulation.kept_%1$s k'
+            || ' WHERE k IS NOT DISTINCT FROM x);'
+            || 'INSERT INTO %1$s SELECT * FROM simulation.kept_%1$s EXCEPT SELECT * FROM %1$s;', name);
+    END LOOP;
+    -- Nothing is compared with what another table holds meanwhile.
+    EXECUTE 'CREATE FUNCTION simulation.restore() RETURNS void LANGUAGE plpgsql AS '
+            || quote_literal('BEGIN PERFORM set_config(''session_replication_role'', ''replica'', true); '
+                             || body || ' END');
 END $$;
 DO $$
 DECLARE name text;
@@ -118,9 +174,9 @@ SELECT j.job_id, j.org_id, d.name AS dag, j.name, j.activation, j.runtime, j.ope
               ORDER BY v.output_index) AS datasets,
        ARRAY(SELECT v.dataset_version FROM dataset_versions v WHERE v.job_id = j.job_id
               ORDER BY v.output_index) AS versions,
-       ARRAY(SELECT v.dataset_version FROM edges e
-               JOIN dataset_versions v ON v.dataset_uuid = e.dataset_uuid
-              WHERE e.job_id = j.job_id AND e.triggers) AS triggers
+       ARRAY(SELECT e.dataset_uuid FROM edges e
+              WHERE e.job_id = j.job_id AND e.triggers) AS triggers,
+       j.definition -> 'config' AS config
   FROM jobs j
   JOIN dags d ON d.dag_id = j.dag_id
  ORDER BY j.job_id
@@ -150,8 +206,7 @@ SELECT c.capacity_id, c.max_running FROM capacities c WHERE c.kind <> 'org'
     (SELECT json_agg(json_build_array(w.org_id, w.runtime, w.ready_at))
        FROM (SELECT j.org_id, j.runtime, extract(epoch FROM min(r.ready_at)) AS ready_at
                FROM ready r
-               JOIN jobs j ON j.job_id = r.job_id
-               JOIN dags d ON d.dag_id = j.dag_id AND d.paused_at IS NULL
+               JOIN jobs j ON j.job_id = r.job_id AND j.claimable
               WHERE r.keeps_capacity OR NOT EXISTS (
                     SELECT FROM capacities c
                      WHERE c.capacity_id = ANY (j.capacity_ids)
@@ -180,13 +235,18 @@ json_build_array(
     (SELECT extract(epoch FROM min(greatest(r.ready_at + interval '1 minute',
                                             c.hour_started_at + interval '1 hour 12 seconds')))
        FROM ready r
-       JOIN jobs j ON j.job_id = r.job_id
+       JOIN jobs j ON j.job_id = r.job_id AND j.claimable
        LEFT JOIN capacities c
          ON c.org_id = j.org_id AND c.kind = 'org' AND c.starts_this_hour >= c.max_starts_hourly),
-    (SELECT count(*) FROM ready) + (SELECT count(*) FROM leases) + (SELECT count(*) FROM outbox)
+    -- A source of another version waits for the day that its version comes back.
+    (SELECT count(*) FROM ready r JOIN jobs j ON j.job_id = r.job_id
+      WHERE j.activation <> 'source' OR j.claimable)
+    + (SELECT count(*) FROM leases) + (SELECT count(*) FROM outbox)
     + (SELECT count(*) FROM delayed d JOIN jobs j ON j.job_id = d.job_id
-        WHERE j.activation <> 'source' OR d.failures > 0)
-    + (SELECT count(*) FROM triggers WHERE taken_at IS NULL))
+        WHERE j.activation <> 'source' OR d.failures > 0 AND j.claimable)
+    + (SELECT count(*) FROM triggers t JOIN jobs j ON j.job_id = t.job_id
+        WHERE t.taken_at IS NULL AND j.standing <> 'retired'),
+    (SELECT count(*) FROM deploys WHERE ended_at IS NULL))
 
 -- name: observe
 -- After every step.
@@ -201,6 +261,128 @@ SELECT json_build_array(
 ,
 -- include: due
 )
+
+-- name: versions
+-- What there is of each DAG that was edited: versions, deploys, jobs, pointers, and what follows.
+WITH edited AS MATERIALIZED (
+    SELECT d.* FROM dags d
+     WHERE (SELECT count(*) FROM deploys b WHERE b.dag_id = d.dag_id) > 1
+),
+job AS MATERIALIZED (
+    SELECT j.* FROM jobs j WHERE j.dag_id IN (SELECT dag_id FROM edited)
+)
+SELECT json_build_array(
+    (SELECT json_agg(json_build_array(e.dag_id, e.org_id, e.name, e.active_dag_version_id,
+                                      e.paused_at IS NOT NULL)) FROM edited e),
+    (SELECT json_agg(json_build_array(b.deploy_id, b.dag_id, b.number, b.kind, b.status,
+                                      b.to_version, b.ended_at IS NOT NULL, b.error)
+                     ORDER BY b.number)
+       FROM deploys b JOIN edited e ON e.dag_id = b.dag_id),
+    (SELECT json_agg(json_build_array(a.dag_version_id, a.job_id))
+       FROM dag_version_jobs a JOIN job j ON j.job_id = a.job_id),
+    (SELECT json_agg(json_build_array(
+                j.job_id, j.dag_id, j.name, j.standing, j.claimable, j.built_at IS NOT NULL,
+                j.caught_up, j.activation, j.source_kind, j.max_attempts, j.timeout_seconds,
+                (SELECT c.max_running FROM capacities c
+                  WHERE c.capacity_id = ANY (j.capacity_ids) AND c.kind = 'job'),
+                (SELECT count(*) FROM ready r WHERE r.job_id = j.job_id)
+                + (SELECT count(*) FROM delayed d WHERE d.job_id = j.job_id)
+                + (SELECT count(*) FROM leases l WHERE l.job_id = j.job_id),
+                (SELECT count(*) FROM attempts_202601 a
+                  WHERE a.job_id = j.job_id AND a.final
+                    AND a.outcome NOT IN ('Completed', 'Canceled')),
+                j.capacity_ids))
+       FROM job j),
+    (SELECT json_agg(json_build_array(s.dag_id, s.job_name, v.job_id))
+       FROM dataset_current c
+       JOIN dataset_versions v ON v.dataset_version = c.dataset_version
+       JOIN datasets s ON s.dataset_uuid = c.dataset_uuid
+       JOIN edited e ON e.dag_id = s.dag_id),
+    (SELECT count(*)
+       FROM (SELECT r.* FROM routes r JOIN job j ON j.job_id = r.job_id) r
+       FULL JOIN (SELECT d.* FROM derived_routes d JOIN edited e ON e.dag_id = d.dag_id) d
+         ON (d.dataset_version, d.job_id) = (r.dataset_version, r.job_id)
+      WHERE (r.route, r.priority, r.runtime, r.triggers)
+            IS DISTINCT FROM (d.route, d.priority, d.runtime, d.triggers)),
+    (SELECT json_agg(json_build_array(r.job_id, v.job_id))
+       FROM routes r
+       JOIN dataset_versions v ON v.dataset_version = r.dataset_version
+       JOIN job j ON j.job_id = r.job_id),
+    (SELECT json_agg(json_build_array(i.job_id, i.dataset_version, i.pinned_at))
+       FROM candidate_inputs i WHERE i.pinned_at IS NOT NULL),
+    (SELECT json_agg(a.task_id)
+       FROM attempts_202601 a WHERE a.final AND a.error_code = 'VersionReplaced'),
+    (SELECT json_agg(l.task_id)
+       FROM leases l
+       JOIN job j ON j.job_id = l.job_id AND j.standing = 'candidate'
+       JOIN task_inputs t
+         ON (t.task_id, t.attempt, t.lease_sequence) = (l.task_id, l.attempt, l.lease_sequence)
+       JOIN edges e ON e.job_id = l.job_id AND e.input_index = t.input_index
+       JOIN candidate_inputs i ON i.job_id = l.job_id AND i.dataset_uuid = e.dataset_uuid
+      WHERE t.dataset_version <> i.dataset_version OR t.commit_number <> i.pinned_at),
+    (SELECT json_agg(json_build_array(p.dag_id, p.name, s.name))
+       FROM slots s
+       JOIN worker_pools p ON p.pool_id = s.pool_id
+       JOIN edited e ON e.dag_id = p.dag_id
+      WHERE NOT s.retired),
+    (SELECT json_agg(json_build_array(g.job_id, g.up_to IS NULL)) FROM gaps g))
+
+-- name: is_waiting
+-- A row when that server process waits for a lock.
+SELECT FROM pg_stat_activity WHERE pid = %(pid)s AND wait_event_type = 'Lock'
+
+-- name: active_versions
+-- The active version of each DAG of an org.
+SELECT d.dag_id, d.org_id, d.active_dag_version_id FROM dags d
+
+-- name: version_texts
+-- The file of each version of a DAG.
+SELECT v.dag_version_id, v.source FROM dag_versions v
+
+-- name: version_jobs
+-- Which jobs are together in a version, and which version of a DAG is the active one.
+SELECT a.dag_version_id, a.job_id, d.active_dag_version_id = a.dag_version_id AS active
+  FROM dag_version_jobs a
+  JOIN dag_versions v ON v.dag_version_id = a.dag_version_id
+  JOIN dags d ON d.dag_id = v.dag_id
+
+-- name: pointers
+-- The current version of each dataset, and the job that makes it.
+SELECT c.dataset_uuid, c.dataset_version FROM dataset_current c
+
+-- name: producers
+-- The job behind each version of a dataset.
+SELECT v.dataset_version, v.dataset_uuid, v.job_id FROM dataset_versions v
+
+-- name: covered
+-- How far the current version of each dataset has come.
+SELECT c.dataset_uuid, max(e.range_end) AS max_end
+  FROM dataset_current c
+  JOIN events_202601 e ON e.dataset_version = c.dataset_version
+ GROUP BY c.dataset_uuid
+
+-- name: all_inputs
+-- What attempts that completed have read.
+SELECT t.task_id, t.dataset_version, a.job_id
+  FROM task_inputs_202601 t
+  JOIN attempts_202601 a
+    ON (a.task_id, a.attempt, a.lease_sequence) = (t.task_id, t.attempt, t.lease_sequence)
+ WHERE a.outcome = 'Completed'
+
+-- name: all_deploys
+SELECT b.number, b.kind, b.status, b.ended_at, d.name AS dag
+  FROM deploys b JOIN dags d ON d.dag_id = b.dag_id
+
+-- name: all_gaps
+SELECT g.job_id, g.up_to, j.name, j.standing FROM gaps g JOIN jobs j ON j.job_id = g.job_id
+
+-- name: open_retired
+-- Tasks of jobs that another version replaced, and which are still there.
+SELECT t.task_id, j.name
+  FROM jobs j
+  JOIN tasks_202601 t ON t.job_id = j.job_id
+ WHERE j.standing = 'retired' AND j.activation <> 'source'
+   AND NOT EXISTS (SELECT FROM attempts_202601 a WHERE a.task_id = t.task_id AND a.final)
 
 -- name: reactive_tasks
 -- Tasks that people may cancel or retry, and how each ended, if it has.
@@ -290,6 +472,26 @@ SELECT m.task_id, j.org_id, 'wake', j.runtime, ARRAY[m.task_id], %(now)s, %(now)
   FROM made m
   JOIN jobs j ON j.job_id = m.job_id
 
+-- name: routes_of_any_version
+-- Of a planted bug: whoever reads a dataset gets the events of all its versions.
+SELECT r.* FROM derived_routes r WHERE r.job_id IN (SELECT job_id FROM touched)
+ UNION
+SELECT v.dataset_version, r.job_id, r.route, r.triggers, r.priority, r.runtime, r.dag_id
+  FROM derived_routes r
+  JOIN dataset_versions u ON u.dataset_version = r.dataset_version
+  JOIN dataset_versions v ON v.dataset_uuid = u.dataset_uuid
+ WHERE r.job_id IN (SELECT job_id FROM touched)
+
+-- name: routes_of_candidates
+-- Of a planted bug: candidates get live events as well.
+SELECT r.* FROM derived_routes r WHERE r.job_id IN (SELECT job_id FROM touched)
+ UNION
+SELECT i.dataset_version, i.job_id, e.route, e.triggers, 1::smallint, j.runtime, j.dag_id
+  FROM candidate_inputs i
+  JOIN edges e ON e.job_id = i.job_id AND e.dataset_uuid = i.dataset_uuid
+  JOIN jobs j ON j.job_id = i.job_id AND j.standing = 'candidate'
+ WHERE i.job_id IN (SELECT job_id FROM touched)
+
 -- name: add_one_task
 -- One task in the queue, of a made-up event.
 WITH made AS (
@@ -353,3 +555,179 @@ SELECT jsonb_build_object(
 -- name: put_back_small_world
 -- As it was when it was kept.
 SELECT simulation.put_back(%(kept)s::jsonb)
+
+-- name: small_deploys_begin
+-- Forget the deploys so far; answers the output of the source.
+WITH small AS (
+    SELECT d.dag_id FROM dags d WHERE d.org_id = %(org_id)s AND d.name = 'small'
+),
+gap AS (
+    DELETE FROM gaps g USING jobs j WHERE j.job_id = g.job_id AND j.dag_id IN (TABLE small)
+),
+gone AS (
+    DELETE FROM deploys b WHERE b.dag_id IN (TABLE small) AND b.number > 1
+)
+SELECT v.dataset_uuid, v.dataset_version
+  FROM dataset_versions v
+  JOIN jobs j ON j.job_id = v.job_id AND j.name = 'src' AND j.dag_id IN (TABLE small)
+
+-- name: small_deploys_pin
+-- Where the build of an edited job begins.
+SELECT max(i.pinned_at) AS pin FROM candidate_inputs i
+
+-- name: small_deploys_head
+-- The next task of a job.
+SELECT r.task_id, j.standing
+  FROM ready r
+  JOIN jobs j ON j.job_id = r.job_id AND j.operator = %(operator)s
+ ORDER BY r.priority, r.task_id
+ LIMIT 1
+
+-- name: small_deploys_key
+-- A state without ids and times.
+WITH job AS (
+    SELECT j.* FROM jobs j JOIN dags d ON d.dag_id = j.dag_id
+     WHERE d.org_id = %(org_id)s AND d.name = 'small'
+)
+SELECT json_build_array(
+    (SELECT v.number FROM dags d JOIN dag_versions v ON v.dag_version_id = d.active_dag_version_id
+      WHERE d.org_id = %(org_id)s AND d.name = 'small'),
+    (SELECT json_agg(json_build_array(b.number, b.kind, b.status, v.number, b.ended_at IS NOT NULL)
+                     ORDER BY b.number)
+       FROM deploys b JOIN dag_versions v ON v.dag_version_id = b.to_version
+      WHERE b.org_id = %(org_id)s),
+    (SELECT json_agg(json_build_array(j.operator, j.standing, j.claimable, j.built_at IS NOT NULL)
+                     ORDER BY j.operator) FROM job j),
+    (SELECT json_agg(json_build_array(j.operator, g.latest, g.after_number, g.up_to, g.priority)
+                     ORDER BY j.operator, g.latest)
+       FROM gaps g JOIN job j ON j.job_id = g.job_id),
+    (SELECT json_agg(json_build_array(e.scope, e.revision, e.number) ORDER BY e.number)
+       FROM events_202601 e),
+    (SELECT json_agg(json_build_array(
+                j.operator, t.scope, t.revision, t.priority,
+                (SELECT r.attempt FROM ready r WHERE r.task_id = t.task_id),
+                (SELECT json_build_array(l.attempt, l.canceled_at IS NOT NULL)
+                   FROM leases l WHERE l.task_id = t.task_id),
+                (SELECT json_agg(json_build_array(a.outcome, a.final) ORDER BY a.attempt)
+                   FROM attempts_202601 a WHERE a.task_id = t.task_id))
+                     ORDER BY j.operator, t.task_id)
+       FROM tasks_202601 t JOIN job j ON j.job_id = t.job_id)) AS key
+
+-- name: keep_small_deploys
+-- The rows that make up a state of the small world of deploys.
+WITH small AS (
+    SELECT d.* FROM dags d WHERE d.org_id = %(org_id)s AND d.name = 'small'
+),
+job AS (
+    SELECT j.* FROM jobs j JOIN small s ON s.dag_id = j.dag_id
+),
+version AS (
+    SELECT v.* FROM dataset_versions v JOIN job j ON j.job_id = v.job_id
+)
+SELECT jsonb_build_object(
+    'dag', (SELECT to_jsonb(s) FROM small s),
+    'jobs', (SELECT jsonb_agg(j) FROM job j),
+    'dag_versions', (SELECT jsonb_agg(v) FROM dag_versions v JOIN small s ON s.dag_id = v.dag_id),
+    'version_counters', (SELECT jsonb_agg(c) FROM version_counters c
+                           JOIN version v ON v.dataset_version = c.dataset_version),
+    'routes', (SELECT jsonb_agg(r) FROM routes r JOIN job j ON j.job_id = r.job_id),
+    'dataset_current', (SELECT jsonb_agg(c) FROM dataset_current c
+                          JOIN version v ON v.dataset_version = c.dataset_version),
+    'pointer_moves', (SELECT jsonb_agg(m) FROM pointer_moves m
+                        JOIN version v ON v.dataset_version = m.dataset_version),
+    'deploys', (SELECT jsonb_agg(b) FROM deploys b JOIN small s ON s.dag_id = b.dag_id),
+    'gaps', (SELECT coalesce(jsonb_agg(g), '[]') FROM gaps g),
+    'candidate_inputs', (SELECT coalesce(jsonb_agg(i), '[]') FROM candidate_inputs i),
+    'ready', (SELECT coalesce(jsonb_agg(r), '[]') FROM ready r),
+    'leases', (SELECT coalesce(jsonb_agg(l), '[]') FROM leases l),
+    'tasks', (SELECT coalesce(jsonb_agg(t), '[]') FROM tasks_202601 t),
+    'attempts', (SELECT coalesce(jsonb_agg(a), '[]') FROM attempts_202601 a),
+    'task_inputs', (SELECT coalesce(jsonb_agg(t), '[]') FROM task_inputs_202601 t),
+    'events', (SELECT coalesce(jsonb_agg(e), '[]') FROM events_202601 e)) AS kept
+
+-- name: put_back_small_deploys
+-- As it was when it was kept.
+SELECT simulation.put_back_deploys(%(kept)s::jsonb)
+
+-- name: small_deploys_problems
+-- What must never be, in any state.
+WITH job AS (
+    SELECT j.*, d.active_dag_version_id FROM jobs j JOIN dags d ON d.dag_id = j.dag_id
+     WHERE d.org_id = %(org_id)s AND d.name = 'small'
+),
+active AS (
+    SELECT j.* FROM job j JOIN dag_version_jobs a
+        ON a.dag_version_id = j.active_dag_version_id AND a.job_id = j.job_id
+)
+SELECT array_remove(ARRAY[
+    CASE WHEN EXISTS (SELECT FROM active j
+                        JOIN dataset_versions v ON v.job_id = j.job_id
+                        JOIN dataset_current c ON c.dataset_uuid = v.dataset_uuid
+                       WHERE c.dataset_version <> v.dataset_version)
+         THEN 'pointers and active version are apart' END,
+    CASE WHEN EXISTS (SELECT FROM job j
+                       WHERE (j.standing IN ('active', 'held'))
+                             <> (j.job_id IN (SELECT job_id FROM active)))
+         THEN 'standings and active version are apart' END,
+    CASE WHEN EXISTS (SELECT FROM job j JOIN deploys b ON b.dag_id = j.dag_id
+                       WHERE b.status IN ('Building', 'Paused', 'Checking') AND j.name = 'b'
+                         AND j.standing <> CASE WHEN j.job_id IN (SELECT job_id FROM active)
+                                                THEN 'held' ELSE 'candidate' END)
+         THEN 'a build without a hold' END,
+    CASE WHEN EXISTS (SELECT FROM routes r FULL JOIN derived_routes d
+                          ON (d.dataset_version, d.job_id) = (r.dataset_version, r.job_id)
+                       WHERE r.route IS DISTINCT FROM d.route)
+         THEN 'routes are not what they must be' END,
+    CASE WHEN EXISTS (SELECT FROM tasks_202601 t WHERE t.event_id IS NOT NULL
+                       GROUP BY t.event_id, t.job_id HAVING count(*) > 1)
+         THEN 'two tasks of one event' END,
+    CASE WHEN EXISTS (SELECT FROM tasks_202601 t
+                       WHERE (SELECT count(*) FROM ready r WHERE r.task_id = t.task_id)
+                             + (SELECT count(*) FROM leases l WHERE l.task_id = t.task_id)
+                             + (SELECT count(*) FROM attempts_202601 a
+                                 WHERE a.task_id = t.task_id AND a.final) <> 1)
+         THEN 'a task is not in one place' END,
+    CASE WHEN EXISTS (SELECT FROM leases l
+                        JOIN job j ON j.job_id = l.job_id AND j.standing = 'candidate'
+                        JOIN task_inputs_202601 t ON (t.task_id, t.attempt) = (l.task_id, l.attempt)
+                        JOIN candidate_inputs i ON i.job_id = l.job_id
+                       WHERE l.canceled_at IS NULL AND t.commit_number > i.pinned_at)
+         THEN 'a candidate reads what its deploy did not fix' END,
+    CASE WHEN EXISTS (SELECT FROM deploys b WHERE b.org_id = %(org_id)s
+                         AND b.status = 'Checking')
+              AND EXISTS (SELECT FROM job j WHERE j.standing = 'candidate'
+                             AND (EXISTS (SELECT FROM ready r WHERE r.job_id = j.job_id)
+                                  OR EXISTS (SELECT FROM leases l WHERE l.job_id = j.job_id)
+                                  OR EXISTS (SELECT FROM gaps g WHERE g.job_id = j.job_id
+                                                AND g.up_to IS NOT NULL)))
+         THEN 'a build is whole and has open tasks' END], NULL) AS problems
+
+-- name: small_deploys_rest
+-- What is left to do, and events that are not reflected once in what is current. Of what was there
+-- when a build began, the last event of each scope counts.
+WITH active AS (
+    SELECT j.job_id, j.operator FROM jobs j
+      JOIN dags d ON d.dag_id = j.dag_id AND d.org_id = %(org_id)s AND d.name = 'small'
+      JOIN dag_version_jobs a
+        ON a.dag_version_id = d.active_dag_version_id AND a.job_id = j.job_id
+     WHERE j.name = 'b'
+)
+SELECT (SELECT count(*) FROM deploys b WHERE b.org_id = %(org_id)s AND b.ended_at IS NULL)
+       + (SELECT count(*) FROM ready r)
+       + (SELECT count(*) FROM leases l JOIN jobs j ON j.job_id = l.job_id AND j.name = 'b')
+       + (SELECT count(*) FROM gaps g JOIN active a ON a.job_id = g.job_id) AS open,
+       (SELECT count(*)
+          FROM events_202601 e
+          JOIN jobs s ON s.job_id = (SELECT v.job_id FROM dataset_versions v
+                                      WHERE v.dataset_version = e.dataset_version)
+                     AND s.name = 'src'
+         CROSS JOIN active a
+         WHERE (SELECT count(*) FROM tasks_202601 t
+                  JOIN attempts_202601 x ON x.task_id = t.task_id AND x.final
+                   AND x.outcome = 'Completed'
+                 WHERE t.event_id = e.event_id AND t.job_id = a.job_id) <> 1
+           AND NOT (a.operator = 'made_up_rework' AND e.number <= %(pin)s
+                    AND EXISTS (SELECT FROM events_202601 n
+                                 WHERE n.dataset_version = e.dataset_version
+                                   AND n.scope = e.scope AND n.number > e.number
+                                   AND n.number <= %(pin)s))) AS missing

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from tests.manual_clock import START, ManualClock
 from tests.simulation.database import SQL, Definitions
+from tests.simulation.ids import Bits, Deaf
 from trace_core.dag.model import Runtime
 from trace_core.kernel.ids import Ids, OrgId
-from trace_core.ports.waker import Function
 from trace_core.tasks.api import Completion, StartRequest
 from trace_core.tasks.claim import Claimed, Claims
 from trace_core.tasks.complete import Completions
@@ -41,24 +41,12 @@ class Kept:
     ended: bool
 
 
-class _Deaf:
-    def wake(self, function: Function) -> None:
-        """Every order of turns is walked anyway."""
-
-
-class _Bits:
-    """Ids that depend on nothing but how many were asked for."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def __call__(self, bits: int) -> int:
-        self._count += 1
-        return self._count * 0x9E3779B97F4A7C15 % 2**bits
-
-
 class SmallWorld:
     """One task of the job `one`, which needs the only slot of its pool."""
+
+    actions = ACTIONS
+    by_itself = ("wait", "reap", "due", "reserve")
+    ends_within = 6 * MAX_ATTEMPTS * 3
 
     def __init__(self, definitions: Definitions) -> None:
         self._state = definitions.state
@@ -66,12 +54,12 @@ class SmallWorld:
         definitions.reset([])
         job = next(j for j in definitions.jobs.values() if j.org_id == self.org and j.name == "one")
         self.clock = ManualClock(START)
-        self._ids = Ids(self.clock.now, _Bits())
+        self._ids = Ids(self.clock.now, Bits())
         self.task_id = self._ids.uuid()
         params = {"task_id": self.task_id, "org_id": self.org, "job_id": job.job_id, "now": START}
         with self._state.connection() as connection:
             connection.execute(SQL["add_one_task"], params)
-        waker = _Deaf()
+        waker = Deaf()
         self._claims = Claims(self._state, self.clock, self._ids)
         self._completions = Completions(self._state, self.clock, self._ids, waker, lambda: 0.5)
         self._reaper = Reaper(self._state, self.clock, self._ids, waker, lambda: 0.5)

@@ -12,7 +12,8 @@ from uuid import UUID
 
 from tests.manual_clock import START
 from tests.simulation.actors import Actor, Periodic, Worker
-from tests.simulation.database import Definitions
+from tests.simulation.database import Definitions, JobFacts
+from tests.simulation.editor import Editor
 from tests.simulation.faults import Crash, Faults
 from tests.simulation.hosts import Host, SkewedClock, queue_name
 from tests.simulation.lambda_runs import LambdaRun
@@ -20,10 +21,18 @@ from tests.simulation.oracle import Oracle
 from tests.simulation.outside import SimulatedQueue, SimulatedRuntime, SimulatedWaker
 from tests.simulation.owner import Owner
 from tests.simulation.person import Person
+from tests.simulation.runs import Run
 from tests.simulation.shapes import SHAPES
+from tests.simulation.versions import Versions
+from tests.simulation.waiting import Waiting
 from trace_core.kernel.errors import Unavailable
 from trace_core.kernel.ids import OrgId
 from trace_core.ports.waker import Function
+
+SWITCHES = ("deploy", "cutover", "rollback", "cancel_deploy")
+"""Transactions after which events go elsewhere."""
+STEPS = ("deploy_status", "rest_sources", "note_report", "deploy_end", "cancel_retired", "revive")
+"""Statements of a build that follow from what was read before."""
 
 
 @dataclass(order=True)
@@ -55,11 +64,18 @@ class World:
         self._poisoned: dict[UUID, bool] = {}
         self.current: Actor | None = None
         self.interleaved = False
+        """Somebody else has acted since this call began."""
+        self.crossed = False
+        """Somebody else has acted since this step began."""
         shapes = self.rng.sample(sorted(SHAPES), 2 if self.rng.random() < 0.2 else 1)
         self.orgs = [definitions.orgs[shape, self.rng.randrange(2)] for shape in shapes]
         others = [org for _, org in sorted(definitions.orgs.items()) if org not in self.orgs]
         self.foreign_org = self.rng.choice(others)
         self.jobs = dict(definitions.jobs)
+        self.broken: Exception | None = None
+        """What a chore raised that it must not."""
+        self.versions = Versions(self)
+        self.waiting = Waiting(self.state)
         self.oracle = Oracle(self)
         self.queue = SimulatedQueue(
             self.faults, self.rng, self.now, arrives=self._arrives, lost=self._message_lost
@@ -82,6 +98,7 @@ class World:
         ]
         self.person = Person(self)
         self.owner = Owner(self)
+        self.editor = Editor(self)
 
     def _host(self, number: int, waker: SimulatedWaker) -> Host:
         skew = timedelta()
@@ -90,7 +107,8 @@ class World:
         clock = SkewedClock(self.now, skew)
         return Host(
             f"host-{number}", self.definitions, self.rng, clock, self.faults, waker,
-            handed_out=self.oracle.handed_out,
+            handed_out=self.oracle.handed_out, run_checks=self._run_checks,
+            chore_ended=self._chore_ended,
         )  # fmt: skip
 
     def _relay(self, number: int) -> Periodic:
@@ -111,11 +129,12 @@ class World:
 
         def run() -> str | None:
             report = dispatcher.run_once()
-            if report.ran:
+            if report.ran or report.chores:
                 # It drains: what came in meanwhile is found by the next pass.
                 self.dispatchers[number].wake()
-            if report.ran or report.due or report.swept:
-                return f"ran {report.ran} due {report.due} swept {report.swept}"
+            if report.ran or report.due or report.swept or report.chores:
+                chores = f" chores {report.chores}" if report.chores else ""
+                return f"ran {report.ran} due {report.due} swept {report.swept}{chores}"
             return None
 
         return Periodic(self, f"dispatcher-{number}", 40.0, run)
@@ -130,6 +149,19 @@ class World:
     def org_name(self, org: OrgId) -> str:
         shape, number = next(k for k, v in self.definitions.orgs.items() if v == org)
         return f"{shape}-{number}"
+
+    def _run_checks(self, _org: OrgId, _version: UUID) -> list[dict[str, Any]]:
+        wrong = self.faults.happens("check_wrong", 0.3)
+        return [{"dataset": "made up", "message": "it is wrong", "holds": not wrong}]
+
+    def _chore_ended(self, error: Exception | None) -> None:
+        self.broken = self.broken or error
+        self.versions.chores += error is None
+
+    def job(self, job_id: UUID) -> JobFacts:
+        if job_id not in self.jobs:
+            self.learn_jobs()
+        return self.jobs[job_id]
 
     def learn_jobs(self) -> None:
         """There are jobs now that were not deployed when the schedule began."""
@@ -195,6 +227,8 @@ class World:
 
     def do(self, actor: Actor, label: str, act: Callable[[], object]) -> None:
         self.steps += 1
+        if self.state.depth == 0:
+            self.crossed = False
         outer, self.current = self.current, actor
         try:
             answer = act()
@@ -210,9 +244,39 @@ class World:
             self.current = outer
         self.oracle.observe()
 
+    def point(self, name: str) -> None:
+        """A named point of a service: others may come here, and the service may end here."""
+        transaction, _, moment = name.partition(":")
+        if self.state.depth == 0 and self.faults.on and self.versions.edited:
+            if moment == "after_commit":
+                self.waiting.end()
+            elif moment == "before_commit" and transaction in SWITCHES:
+                self._let_wait(lambda actor: isinstance(actor, Run | Worker), 0.5)
+            elif moment == "before_commit" and transaction in ("complete_one", "reduce"):
+                self._let_wait(lambda actor: actor in (self.editor, *self.dispatchers), 0.05)
+            elif moment == "before_commit" and transaction in STEPS:
+                self.between(transaction)
+        self.faults.point(name)
+
+    def _let_wait(self, wanted: Callable[[Actor], bool], probability: float) -> None:
+        """Somebody begins a turn that waits for what this transaction holds until it commits."""
+        near = [
+            turn for turn in heapq.nsmallest(40, self.turns)
+            if not turn.taken and wanted(turn.actor) and turn.actor is not self.current
+        ]  # fmt: skip
+        if self.waiting.is_somebody or not near or not self.faults.happens("waited", probability):
+            return
+        turn = self.rng.choice(near)
+        turn.taken, self.work = True, self.work - (not turn.is_tick)
+        self.note(f"{turn.actor.name} comes at the same time:")
+        self._observe_outside()
+        waits = self.waiting.begin(lambda: self.do(turn.actor, turn.label, turn.act))
+        self.note(f"{turn.actor.name} {'waits' if waits else 'did not have to wait'}")
+        self.state.touched = self.interleaved = self.crossed = True
+
     def between(self, name: str) -> None:
         """Inside a transaction of one actor another one may take its turn."""
-        if self.state.depth or not self.faults.on:
+        if self.state.depth or not self.faults.on or self.waiting.is_somebody:
             return
         # Counters are read and then charged: whoever wants the same ones comes in between.
         rival = self._rival() if name == "claim_metered" else None
@@ -226,6 +290,14 @@ class World:
                 turn.taken, self.work = True, self.work - (not turn.is_tick)
                 self._step_in(turn.actor, turn.label, turn.act)
 
+    def _observe_outside(self) -> None:
+        """What others see while a transaction is open, and not what it has written."""
+        self.state.depth = 1
+        try:
+            self.oracle.observe(again=True)
+        finally:
+            self.state.depth = 0
+
     def _rival(self) -> Worker | None:
         current = self.current
         rivals = [w for w in self.workers if w is not current and not w.down and w.has_room]
@@ -235,12 +307,12 @@ class World:
 
     def _step_in(self, actor: Actor, label: str, act: Callable[[], object]) -> None:
         self.note(f"{actor.name} steps in:")
+        # The first one may have committed something in this very step.
+        self._observe_outside()
         self.state.depth = 1
         try:
-            # The first one may have committed something in this very step.
-            self.oracle.observe(again=True)
             self.do(actor, label, act)
         finally:
             self.state.depth = 0
         # What the first one does from here on was not yet there to be seen.
-        self.state.touched = self.interleaved = True
+        self.state.touched = self.interleaved = self.crossed = True

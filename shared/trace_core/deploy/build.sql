@@ -196,15 +196,24 @@ DELETE FROM gaps
  WHERE job_id = %(job_id)s AND dataset_version = %(dataset_version)s AND latest = %(latest)s
 
 -- name: cancel_retired
--- Tasks that wait in a job which another version has replaced end here; a source's own one stays, and
--- goes on if its version comes back.
-WITH picked AS MATERIALIZED (
-    SELECT p.row_id, j.org_id
+-- Tasks that wait in a job which another version has replaced end here, however they came there; a
+-- source's own one stays, and goes on if its version comes back. A switch that brings the job back
+-- comes before or after this, as the lock of the job says, and never in between.
+WITH stale AS MATERIALIZED (
+    SELECT j.job_id, j.org_id
       FROM jobs j
+     WHERE j.standing = 'retired' AND j.activation <> 'source'
+       AND (EXISTS (SELECT FROM ready r WHERE r.job_id = j.job_id)
+            OR EXISTS (SELECT FROM delayed d WHERE d.job_id = j.job_id))
+     ORDER BY j.job_id
+       FOR SHARE
+),
+picked AS MATERIALIZED (
+    SELECT p.row_id
+      FROM stale s
      CROSS JOIN LATERAL (
-           SELECT r.ctid AS row_id FROM ready r WHERE r.job_id = j.job_id
+           SELECT r.ctid AS row_id FROM ready r WHERE r.job_id = s.job_id
             LIMIT %(limit)s FOR UPDATE SKIP LOCKED) p
-     WHERE j.dag_id = %(dag_id)s AND j.standing = 'retired' AND j.activation <> 'source'
      LIMIT %(limit)s
 ),
 from_ready AS (
@@ -213,9 +222,8 @@ from_ready AS (
 ),
 from_delayed AS (
     DELETE FROM delayed d
-     USING jobs j
-     WHERE j.job_id = d.job_id AND j.dag_id = %(dag_id)s AND j.standing = 'retired'
-       AND j.activation <> 'source'
+     USING stale s
+     WHERE s.job_id = d.job_id
     RETURNING d.task_id, d.job_id, d.attempt, d.lease_sequence, d.lease_token
 ),
 gone AS (
@@ -223,19 +231,27 @@ gone AS (
 )
 INSERT INTO attempts (task_id, attempt, org_id, job_id, outcome, final, ended_at, lease_sequence,
                       lease_token, error_code)
-SELECT g.task_id, g.attempt + 1, %(org_id)s, g.job_id, 'Canceled', true, %(now)s, g.lease_sequence,
+SELECT g.task_id, g.attempt + 1, s.org_id, g.job_id, 'Canceled', true, %(now)s, g.lease_sequence,
        g.lease_token, 'VersionReplaced'
   FROM gone g
+  JOIN stale s ON s.job_id = g.job_id
 RETURNING task_id
 
 -- name: cancel_retired_leases
 -- What runs for a version that is not current, or no longer wanted, is asked to stop. Slices of
 -- sources end by themselves.
+WITH stale AS MATERIALIZED (
+    SELECT j.job_id
+      FROM jobs j
+     WHERE j.standing = 'retired' AND j.activation <> 'source'
+       AND EXISTS (SELECT FROM leases l WHERE l.job_id = j.job_id AND l.canceled_at IS NULL)
+     ORDER BY j.job_id
+       FOR SHARE
+)
 UPDATE leases l
    SET canceled_at = %(now)s, cancel_code = 'VersionReplaced'
-  FROM jobs j
- WHERE j.job_id = l.job_id AND j.standing = 'retired' AND j.activation <> 'source'
-   AND l.canceled_at IS NULL
+  FROM stale s
+ WHERE s.job_id = l.job_id AND l.canceled_at IS NULL
 RETURNING l.task_id
 
 -- name: revive
@@ -275,15 +291,97 @@ woken AS (
 )
 SELECT task_id FROM queued
 
+-- name: lock_kept
+-- The counters of sources that keep capacity and may not run, in the order of ids, as claims lock
+-- them: before what they meter.
+SELECT c.capacity_id
+  FROM capacities c
+ WHERE c.capacity_id IN (
+       SELECT unnest(j.capacity_ids)
+         FROM jobs j
+        WHERE j.dag_id = %(dag_id)s AND j.activation = 'source'
+          AND (j.standing IN ('held', 'retired') OR j.caught_up)
+          AND (EXISTS (SELECT FROM ready r WHERE r.job_id = j.job_id AND r.keeps_capacity)
+               OR EXISTS (SELECT FROM delayed d WHERE d.job_id = j.job_id AND d.keeps_capacity)))
+ ORDER BY c.capacity_id
+   FOR UPDATE
+
+-- name: release_kept
+-- A source that yielded keeps its slot and its share of counters for the next slice. One that may not
+-- run gives them to whoever can, its own successor first of all.
+WITH resting AS (
+    SELECT j.job_id, j.capacity_ids
+      FROM jobs j
+     WHERE j.dag_id = %(dag_id)s AND j.activation = 'source'
+       AND (j.standing IN ('held', 'retired') OR j.caught_up)
+),
+from_ready AS (
+    UPDATE ready r SET keeps_capacity = false
+      FROM resting s
+     WHERE r.job_id = s.job_id AND r.keeps_capacity
+    RETURNING r.task_id, r.job_id, r.priority
+),
+from_delayed AS (
+    UPDATE delayed d SET keeps_capacity = false
+      FROM resting s
+     WHERE d.job_id = s.job_id AND d.keeps_capacity
+    RETURNING d.task_id, d.job_id, d.priority
+),
+given AS (
+    SELECT g.*, s.capacity_ids
+      FROM (SELECT * FROM from_ready UNION ALL SELECT * FROM from_delayed) g
+      JOIN resting s ON s.job_id = g.job_id
+),
+released AS (
+    SELECT c.capacity_id, count(*) AS held, count(*) FILTER (WHERE g.priority = 1) AS held_backfill
+      FROM given g
+     CROSS JOIN LATERAL unnest(g.capacity_ids) AS c (capacity_id)
+     GROUP BY c.capacity_id
+),
+counted AS (
+    UPDATE capacities c
+       SET running = c.running - r.held, running_backfill = c.running_backfill - r.held_backfill
+      FROM released r
+     WHERE c.capacity_id = r.capacity_id
+),
+freed AS (
+    UPDATE slots s SET task_id = NULL FROM given g WHERE s.task_id = g.task_id
+),
+woken AS (
+    INSERT INTO outbox (outbox_id, org_id, kind, target, task_ids, created_at, available_at)
+    SELECT (%(outbox_ids)b::uuid[])[row_number() OVER ()], %(org_id)s, 'wake', w.runtime,
+           w.task_ids[1:%(wake_fanout)s], %(now)s, %(now)s
+      FROM (SELECT j.runtime, array_agg(head.task_id) AS task_ids
+              FROM jobs j
+             CROSS JOIN LATERAL (
+                   SELECT r.task_id FROM ready r
+                    WHERE r.job_id = j.job_id ORDER BY r.priority, r.task_id LIMIT 1) head
+             WHERE j.claimable AND j.capacity_ids && ARRAY(SELECT capacity_id FROM released)
+             GROUP BY j.runtime) w
+)
+SELECT task_id FROM given
+
 -- name: is_draining
--- Whether anything of a replaced version still waits or runs, or a gap is not filled.
+-- Whether anything of a replaced version still waits, runs or holds what others need; whether a gap is
+-- not filled; and whether tasks that were canceled with their version have to come back with it.
 SELECT EXISTS (SELECT FROM jobs j
-                WHERE j.dag_id = %(dag_id)s AND j.standing = 'retired' AND j.activation <> 'source'
-                  AND (EXISTS (SELECT FROM ready r WHERE r.job_id = j.job_id)
-                       OR EXISTS (SELECT FROM delayed d WHERE d.job_id = j.job_id)
-                       OR EXISTS (SELECT FROM leases l WHERE l.job_id = j.job_id)))
-       OR EXISTS (SELECT FROM gaps g JOIN jobs j ON j.job_id = g.job_id
-                   WHERE j.dag_id = %(dag_id)s AND j.standing <> 'retired' AND g.up_to IS NOT NULL)
+                WHERE j.dag_id = %(dag_id)s AND j.standing = 'retired'
+                  AND (EXISTS (SELECT FROM leases l WHERE l.job_id = j.job_id)
+                       OR EXISTS (SELECT FROM ready r WHERE r.job_id = j.job_id
+                                     AND (j.activation <> 'source' OR r.keeps_capacity))
+                       OR EXISTS (SELECT FROM delayed d WHERE d.job_id = j.job_id
+                                     AND (j.activation <> 'source' OR d.keeps_capacity))))
+       OR EXISTS (SELECT FROM jobs j
+                   WHERE j.dag_id = %(dag_id)s AND j.standing <> 'retired'
+                     AND (EXISTS (SELECT FROM gaps g
+                                   WHERE g.job_id = j.job_id AND g.up_to IS NOT NULL)
+                          OR EXISTS (SELECT FROM leases l
+                                      WHERE l.job_id = j.job_id
+                                        AND l.cancel_code = 'VersionReplaced')
+                          OR EXISTS (SELECT FROM attempts a
+                                      WHERE a.job_id = j.job_id AND a.outcome <> 'Completed'
+                                        AND a.outcome = 'Canceled' AND a.final
+                                        AND a.error_code = 'VersionReplaced')))
        AS draining
 
 -- name: build_state
@@ -294,9 +392,8 @@ SELECT count(*) AS jobs,
        count(*) FILTER (WHERE o.unfilled) AS unfilled,
        array_agg(j.name ORDER BY j.name) FILTER (WHERE j.activation = 'source' AND o.behind)
            AS sources_behind,
-       array_agg(j.job_id) FILTER (WHERE j.activation = 'source' AND NOT o.behind
-                                     AND j.source_kind = 'always_on' AND NOT j.caught_up)
-           AS sources_done
+       array_agg(j.job_id) FILTER (WHERE j.source_kind = 'always_on' AND o.behind = j.caught_up)
+           AS sources_to_move
   FROM deploys b
   JOIN dag_version_jobs a ON a.dag_version_id = b.to_version
   JOIN jobs j ON j.job_id = a.job_id AND j.standing = 'candidate'
@@ -324,9 +421,10 @@ SELECT count(*) AS jobs,
                    WHERE v.job_id = j.job_id AND q.max_end > coalesce(c.max_end, -1)) AS behind) o
  WHERE b.deploy_id = %(deploy_id)s
 
--- name: rest_sources
--- Candidate sources that have covered what the old ones had wait for the cutover.
-UPDATE jobs SET caught_up = true, claimable = false
+-- name: move_sources
+-- Candidate sources that have covered what the old ones had wait for the cutover; those that have not
+-- any more, since an old one was at its last slice, go on.
+UPDATE jobs SET caught_up = NOT caught_up
  WHERE job_id = ANY (%(job_ids)b::uuid[]) AND standing = 'candidate'
 
 -- name: note_report
@@ -344,13 +442,18 @@ UPDATE deploys
  WHERE deploy_id = %(deploy_id)s AND status IN ('Draining', 'Canceled') AND ended_at IS NULL
 
 -- name: versions_to_return_to
--- Versions of a DAG that were active before, the latest first.
+-- The version of a DAG that was active last before the present one, or the one of that number. Deploys
+-- are numbered in the order of their switches; clocks of several hosts would not tell.
 SELECT v.dag_version_id, v.number
   FROM dag_versions v
+  LEFT JOIN LATERAL (
+       SELECT max(d.number) AS number FROM deploys d
+        WHERE d.dag_id = v.dag_id AND d.to_version = v.dag_version_id
+          AND d.cut_over_at IS NOT NULL) d ON true
  WHERE v.dag_id = %(dag_id)s AND v.activated_at IS NOT NULL
    AND v.dag_version_id <> %(active)s
    AND (%(number)s::integer IS NULL OR v.number = %(number)s)
- ORDER BY v.activated_at DESC, v.number DESC
+ ORDER BY d.number DESC NULLS LAST, v.number DESC
  LIMIT 1
 
 -- name: waiting_of_version

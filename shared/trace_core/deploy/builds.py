@@ -49,17 +49,23 @@ class BuildReport:
     made: int = 0
     canceled: int = 0
     revived: int = 0
+    released: int = 0
     cut_over: int = 0
 
     @property
+    def total(self) -> int:
+        return self.made + self.canceled + self.revived + self.released + self.cut_over
+
+    @property
     def did_something(self) -> bool:
-        return bool(self.made or self.canceled or self.revived or self.cut_over)
+        return self.total > 0
 
     def __add__(self, other: BuildReport) -> BuildReport:
         return BuildReport(
             self.made + other.made,
             self.canceled + other.canceled,
             self.revived + other.revived,
+            self.released + other.released,
             self.cut_over + other.cut_over,
         )
 
@@ -101,11 +107,10 @@ class Builds:
         self._run_checks = run_checks
 
     def chore(self) -> int:
-        report = self.run_once()
-        return report.made + report.canceled + report.revived + report.cut_over
+        return self.run_once().total
 
     def run_once(self) -> BuildReport:
-        total = BuildReport(canceled=self._cancel_leases())
+        total = BuildReport(canceled=self._cancel_leases() + self._repeat(self._cancel))
         for deploy in self._state.read(SQL["unended_deploys"], {}):
             total += self._step(deploy)
         if total.did_something:
@@ -131,17 +136,17 @@ class Builds:
 
     def _sweep(self, deploy: Row) -> BuildReport:
         return BuildReport(
-            made=self._repeat(self._fill, deploy),
-            canceled=self._repeat(self._cancel, deploy),
-            revived=self._repeat(self._revive, deploy),
+            made=self._repeat(lambda: self._fill(deploy)),
+            revived=self._repeat(lambda: self._revive(deploy)),
+            released=self._release(deploy),
         )
 
     @staticmethod
-    def _repeat(sweep: Callable[[Row], int | None], deploy: Row) -> int:
+    def _repeat(sweep: Callable[[], int]) -> int:
         """Until it finds nothing, or so often that others should have their turn."""
         total = 0
         for _ in range(_PASSES):
-            found = sweep(deploy)
+            found = sweep()
             if not found:
                 break
             total += found
@@ -177,22 +182,29 @@ class Builds:
                 tx.run(SQL["drop_gap" if over else "shrink_gap"], params)
             return max(1, int(filled.made) if filled else 0)
 
-    def _cancel(self, deploy: Row) -> int:
-        return len(self._state.write("cancel_retired", SQL["cancel_retired"], self._params(deploy)))
+    def _cancel(self) -> int:
+        """Whatever waits in replaced jobs, of every DAG: a late retry must not wait for ever."""
+        params = {"now": self._clock.now(), "limit": _BATCH}
+        return len(self._state.write("cancel_retired", SQL["cancel_retired"], params))
 
     def _revive(self, deploy: Row) -> int:
         params = self._params(deploy) | {"outbox_ids": self._ids.many(RUNTIMES)}
         return len(self._state.write("revive", SQL["revive"], params))
+
+    def _release(self, deploy: Row) -> int:
+        """What sources keep that may not run: their successors need it."""
+        params = self._params(deploy) | {"outbox_ids": self._ids.many(RUNTIMES)}
+        with self._state.transaction("release_kept") as tx:
+            tx.all(SQL["lock_kept"], params)
+            return len(tx.all(SQL["release_kept"], params))
 
     # Steps ---------------------------------------------------------------------------------------
 
     def _look_at_build(self, deploy: Row) -> None:
         params = self._params(deploy)
         (found,) = self._state.read(SQL["build_state"], params)
-        if found.sources_done:
-            self._state.write(
-                "rest_sources", SQL["rest_sources"], params | {"job_ids": found.sources_done}
-            )
+        if found.sources_to_move:
+            self._move_sources(deploy, found.sources_to_move)
             return
         if found.waiting or found.running or found.unfilled or found.sources_behind:
             if deploy.error is not None and not found.failed:
@@ -205,6 +217,18 @@ class Builds:
             return
         if self._set_status(deploy, "Building", "Checking"):
             self._waker.wake(Function.DISPATCHER)
+
+    def _move_sources(self, deploy: Row, job_ids: Sequence[UUID]) -> None:
+        params = self._params(deploy)
+        with self._state.transaction("rest_sources") as tx:
+            # With the DAG locked, so that whoever saw the same does not undo it.
+            tx.one(SQL["lock_dag_by_id"], params)
+            (found,) = tx.all(SQL["build_state"], params)
+            still = sorted(set(job_ids) & set(found.sources_to_move or ()))
+            tx.run(SQL["move_sources"], params | {"job_ids": still})
+            tx.all(SQL["refresh_standing"], params)
+            tx.run(SQL["wake_dag"], params | {"outbox_ids": self._ids.many(RUNTIMES)})
+        self._waker.wake(Function.OUTBOX_RELAY)
 
     def _set_status(self, deploy: Row, was: str, status: str, error: str | None = None) -> bool:
         return bool(

@@ -108,7 +108,10 @@ SELECT d.dag_id, d.active_dag_version_id AS from_id, f.number AS from_version,
         WHERE v.dag_id = d.dag_id AND v.activated_at IS NOT NULL
           AND v.dag_version_id <> d.active_dag_version_id
           AND (%(version)s::integer IS NULL OR v.number = %(version)s)
-        ORDER BY v.activated_at DESC, v.number DESC
+        -- As a rollback chooses it: by the order of switches.
+        ORDER BY (SELECT max(b.number) FROM deploys b
+                   WHERE b.dag_id = v.dag_id AND b.to_version = v.dag_version_id
+                     AND b.cut_over_at IS NOT NULL) DESC NULLS LAST, v.number DESC
         LIMIT 1) t ON true
  WHERE d.org_id = %(org_id)s AND d.name = %(dag)s
 

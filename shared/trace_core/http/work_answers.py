@@ -298,7 +298,7 @@ class Redriven(Wire):
 
 
 class Counter(Wire):
-    kind: Literal["org", "pool", "job"]
+    kind: Literal["org", "pool", "job", "deploy"]
     dag: str | None
     name: str
     max_running: int | None

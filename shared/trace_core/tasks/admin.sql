@@ -148,10 +148,10 @@ SELECT c.kind, coalesce(p.dag, j.dag) AS dag, c.name, c.max_running, c.reserved_
         WHERE c.kind = 'pool' AND w.capacity_id = c.capacity_id) p ON true
   LEFT JOIN LATERAL (
        SELECT d.name AS dag FROM jobs b JOIN dags d ON d.dag_id = b.dag_id
-        WHERE c.kind = 'job' AND b.capacity_ids @> ARRAY[c.capacity_id]
+        WHERE c.kind IN ('job', 'deploy') AND b.capacity_ids @> ARRAY[c.capacity_id]
         LIMIT 1) j ON true
  WHERE c.org_id = %(org_id)s
- ORDER BY array_position(ARRAY['org', 'pool', 'job'], c.kind), 2, c.name, c.capacity_id
+ ORDER BY array_position(ARRAY['org', 'pool', 'job', 'deploy'], c.kind), 2, c.name, c.capacity_id
 
 -- name: meter_jobs
 -- From now on the org's counter meters its jobs; answers those that were not metered by it before.
