@@ -24,6 +24,7 @@ class Editor(Actor):
         super().__init__(world, "editor")
         self.org: OrgId | None = None
         self._left = self._in_the_end = 0
+        self._given_up: Edit | None = None
 
     def begin(self) -> None:
         rng = self.world.rng
@@ -46,7 +47,8 @@ class Editor(Actor):
         if world.draining or not self._left or self.org is None:
             return None
         self._left -= 1
-        self._later(rng.expovariate(1 / 16))
+        # Some change their mind at once: then what was under way has not stopped yet.
+        self._later(rng.uniform(0.5, 6) if rng.random() < 0.35 else rng.expovariate(1 / 18))
         deploy = world.versions.under_way(self.org)
         actions: list[tuple[int, Callable[[], str]]]
         if deploy is None:
@@ -77,6 +79,8 @@ class Editor(Actor):
         world, versions = self.world, self.world.versions
         assert self.org is not None
         rng = world.rng
+        if self._given_up is not None and rng.random() < 0.7:
+            edit, self._given_up = self._given_up, None
         edit = edit or rng.choice(EDITS[self._dag])
         under_way = versions.under_way(self.org)
         built = {versions.edit_of(v).job_key(job.name) for v, job in self._built_jobs()}
@@ -150,6 +154,8 @@ class Editor(Actor):
         world = self.world
         assert self.org is not None
         world.interleaved = False
+        deploy = world.versions.under_way(self.org)
+        self._given_up = world.versions.edit_of(deploy.to_version) if deploy else None
         try:
             number = world.any_host().deploys.cancel_deploy(self.org, self._dag, SYSTEM)
         except NotFound as error:
@@ -164,7 +170,7 @@ class Editor(Actor):
             return False
         deploy = self.world.versions.under_way(self.org)
         if deploy is None:
-            if not self._in_the_end or not (quiet or self.world.rng.random() < 0.05):
+            if not self._in_the_end or not (quiet or self.world.rng.random() < 0.1):
                 return False
             self._in_the_end -= 1
             goes_back = self.world.rng.random() < 0.6

@@ -14,7 +14,7 @@ from trace_core.tasks.statements import SQL as TASKS
 _ANNOUNCING = ("complete", "complete_metered", "accept", "accept_verified")
 _STARTS = ("claim", "claim_of_job", "start")
 _LAST = (
-    "(SELECT coalesce(max(x.number), 0) FROM events x WHERE x.dataset_version = {}.dataset_version)"
+    "(SELECT coalesce(max(x.number), 0) FROM events x WHERE x.dataset_version = c.dataset_version)"
 )
 _DERIVED = "SELECT r.* FROM derived_routes r WHERE r.job_id IN (SELECT job_id FROM touched)"
 
@@ -50,10 +50,12 @@ DEPLOY_BUGS = (
              ("last_number + row_number() OVER (PARTITION BY dataset_version ORDER BY event_id)",
               "nextval('simulation.numbers')"),
              ("SET last_number = t.last_number + a.count, readable = t.last_number + a.count, "
-              "max_end = greatest(t.max_end, a.max)", "SET max_end = t.max_end"),
+              "max_end = greatest(t.max_end, a.max)", "SET max_end = t.max_end "),
              ("WHERE c.dataset_version = t.dataset_version AND NOT", "WHERE false AND NOT")),
-        edit(DEPLOY, ("open_gaps", "close_gaps", "open_build"),
-             ("c.last_number", _LAST.format("c"))))),
+        edit(DEPLOY, ("open_gaps", "close_gaps"), ("c.last_number", _LAST)),
+        edit(DEPLOY, ("open_build",), ("c.last_number, bool", f"{_LAST} AS last_number, bool"),
+             ("GROUP BY i.job_id, i.dataset_version, c.last_number",
+              "GROUP BY i.job_id, i.dataset_version, c.dataset_version")))),
     Bug("epoch_not_raised", "a switch does not say that routes have changed", edit(
         DEPLOY, ("raise_epochs",), ("WHERE dataset_version", "WHERE false AND dataset_version"))),
     Bug("moved_routes_ignored", "routes that were chosen before a switch count after it", edit(

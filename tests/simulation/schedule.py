@@ -55,7 +55,7 @@ class Schedule(World):
 
     def run(self) -> Outcome:
         self.definitions.reset(self.orgs)
-        self.state.attach(self.point, self.between, self.waiting.end)
+        self.state.attach(self.crossing.point, self.crossing.between, self.crossing.ended)
         violation = None
         try:
             self._begin()

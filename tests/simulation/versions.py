@@ -285,7 +285,7 @@ class Versions:
         )
         if job.standing == "active" and building:
             world.faults.kinds["live_during_build"] += 1
-        if world.crossed:
+        if world.crossing.crossed:
             return
         idle = is_new and job.job_id in self._unclaimable and not job.claimable
         self._must(not idle, f"{name} of {job.standing} {job.name} was claimed")

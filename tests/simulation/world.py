@@ -12,6 +12,7 @@ from uuid import UUID
 
 from tests.manual_clock import START
 from tests.simulation.actors import Actor, Periodic, Worker
+from tests.simulation.crossing import Crossing
 from tests.simulation.database import Definitions, JobFacts
 from tests.simulation.editor import Editor
 from tests.simulation.faults import Crash, Faults
@@ -21,18 +22,11 @@ from tests.simulation.oracle import Oracle
 from tests.simulation.outside import SimulatedQueue, SimulatedRuntime, SimulatedWaker
 from tests.simulation.owner import Owner
 from tests.simulation.person import Person
-from tests.simulation.runs import Run
 from tests.simulation.shapes import SHAPES
 from tests.simulation.versions import Versions
-from tests.simulation.waiting import Waiting
 from trace_core.kernel.errors import Unavailable
 from trace_core.kernel.ids import OrgId
 from trace_core.ports.waker import Function
-
-SWITCHES = ("deploy", "cutover", "rollback", "cancel_deploy")
-"""Transactions after which events go elsewhere."""
-STEPS = ("deploy_status", "rest_sources", "note_report", "deploy_end", "cancel_retired", "revive")
-"""Statements of a build that follow from what was read before."""
 
 
 @dataclass(order=True)
@@ -63,10 +57,6 @@ class World:
         self._names: dict[UUID, str] = {}
         self._poisoned: dict[UUID, bool] = {}
         self.current: Actor | None = None
-        self.interleaved = False
-        """Somebody else has acted since this call began."""
-        self.crossed = False
-        """Somebody else has acted since this step began."""
         shapes = self.rng.sample(sorted(SHAPES), 2 if self.rng.random() < 0.2 else 1)
         self.orgs = [definitions.orgs[shape, self.rng.randrange(2)] for shape in shapes]
         others = [org for _, org in sorted(definitions.orgs.items()) if org not in self.orgs]
@@ -75,7 +65,7 @@ class World:
         self.broken: Exception | None = None
         """What a chore raised that it must not."""
         self.versions = Versions(self)
-        self.waiting = Waiting(self.state)
+        self.crossing = Crossing(self)
         self.oracle = Oracle(self)
         self.queue = SimulatedQueue(
             self.faults, self.rng, self.now, arrives=self._arrives, lost=self._message_lost
@@ -138,6 +128,14 @@ class World:
             return None
 
         return Periodic(self, f"dispatcher-{number}", 40.0, run)
+
+    @property
+    def interleaved(self) -> bool:
+        return self.crossing.interleaved
+
+    @interleaved.setter
+    def interleaved(self, interleaved: bool) -> None:
+        self.crossing.interleaved = interleaved
 
     def now(self) -> Any:
         return START + timedelta(seconds=self.seconds)
@@ -228,7 +226,7 @@ class World:
     def do(self, actor: Actor, label: str, act: Callable[[], object]) -> None:
         self.steps += 1
         if self.state.depth == 0:
-            self.crossed = False
+            self.crossing.crossed = False
         outer, self.current = self.current, actor
         try:
             answer = act()
@@ -243,76 +241,3 @@ class World:
         finally:
             self.current = outer
         self.oracle.observe()
-
-    def point(self, name: str) -> None:
-        """A named point of a service: others may come here, and the service may end here."""
-        transaction, _, moment = name.partition(":")
-        if self.state.depth == 0 and self.faults.on and self.versions.edited:
-            if moment == "after_commit":
-                self.waiting.end()
-            elif moment == "before_commit" and transaction in SWITCHES:
-                self._let_wait(lambda actor: isinstance(actor, Run | Worker), 0.5)
-            elif moment == "before_commit" and transaction in ("complete_one", "reduce"):
-                self._let_wait(lambda actor: actor in (self.editor, *self.dispatchers), 0.05)
-            elif moment == "before_commit" and transaction in STEPS:
-                self.between(transaction)
-        self.faults.point(name)
-
-    def _let_wait(self, wanted: Callable[[Actor], bool], probability: float) -> None:
-        """Somebody begins a turn that waits for what this transaction holds until it commits."""
-        near = [
-            turn for turn in heapq.nsmallest(40, self.turns)
-            if not turn.taken and wanted(turn.actor) and turn.actor is not self.current
-        ]  # fmt: skip
-        if self.waiting.is_somebody or not near or not self.faults.happens("waited", probability):
-            return
-        turn = self.rng.choice(near)
-        turn.taken, self.work = True, self.work - (not turn.is_tick)
-        self.note(f"{turn.actor.name} comes at the same time:")
-        self._observe_outside()
-        waits = self.waiting.begin(lambda: self.do(turn.actor, turn.label, turn.act))
-        self.note(f"{turn.actor.name} {'waits' if waits else 'did not have to wait'}")
-        self.state.touched = self.interleaved = self.crossed = True
-
-    def between(self, name: str) -> None:
-        """Inside a transaction of one actor another one may take its turn."""
-        if self.state.depth or not self.faults.on or self.waiting.is_somebody:
-            return
-        # Counters are read and then charged: whoever wants the same ones comes in between.
-        rival = self._rival() if name == "claim_metered" else None
-        if rival is not None and self.faults.happens("stepped_in", 0.3):
-            self._step_in(rival, "rushes", rival.rush)
-        elif self.turns and self.faults.happens("stepped_in", 0.12):
-            near = [t for t in heapq.nsmallest(12, self.turns) if not t.taken]
-            near = [t for t in near if t.actor is not self.current and t.at < self.seconds + 20]
-            if near:
-                turn = self.rng.choice(near)
-                turn.taken, self.work = True, self.work - (not turn.is_tick)
-                self._step_in(turn.actor, turn.label, turn.act)
-
-    def _observe_outside(self) -> None:
-        """What others see while a transaction is open, and not what it has written."""
-        self.state.depth = 1
-        try:
-            self.oracle.observe(again=True)
-        finally:
-            self.state.depth = 0
-
-    def _rival(self) -> Worker | None:
-        current = self.current
-        rivals = [w for w in self.workers if w is not current and not w.down and w.has_room]
-        if isinstance(current, Worker):
-            rivals = [w for w in rivals if w.org_id == current.org_id]
-        return self.rng.choice(rivals) if rivals else None
-
-    def _step_in(self, actor: Actor, label: str, act: Callable[[], object]) -> None:
-        self.note(f"{actor.name} steps in:")
-        # The first one may have committed something in this very step.
-        self._observe_outside()
-        self.state.depth = 1
-        try:
-            self.do(actor, label, act)
-        finally:
-            self.state.depth = 0
-        # What the first one does from here on was not yet there to be seen.
-        self.state.touched = self.interleaved = self.crossed = True
