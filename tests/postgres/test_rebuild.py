@@ -331,3 +331,16 @@ def test_a_rollback_goes_by_the_order_of_switches_not_by_clocks(fed: Any) -> Non
     world.pass_time(seconds=-5)
     world.deploys.deploy(world.org, CHAIN + "description: four\n", "chain.yaml", SYSTEM)
     assert world.deploys.rollback(world.org, "chain", SYSTEM).version == 3
+
+
+def test_payloads_follow_the_settings_of_the_active_version(fed: Any) -> None:
+    world, source = fed
+    job = world.rows("SELECT job_id FROM jobs WHERE name = 'b'")[0].job_id
+    assert world.payloads.job(job).job["timeout_seconds"] == 900
+    changed = CHAIN.replace("{name: b,", "{name: b, timeout_seconds: 33,")
+    world.deploys.deploy(world.org, changed, "chain.yaml", SYSTEM)
+    world.pass_time(seconds=6)
+    assert world.payloads.job(job).job["timeout_seconds"] == 33
+    world.accept(source, [world.event("a", 5)])
+    (claim,) = world.claim(1)
+    assert world.payloads.build([claim])[0]["job"]["dag_version"] == 2

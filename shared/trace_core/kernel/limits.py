@@ -47,6 +47,8 @@ OUTBOX_LEASE = timedelta(seconds=30)
 """How long one relay may hold an outbox row before another takes it."""
 YIELDS_KEPT = 64
 """Accepted slices of a source that are known again when they are reported twice."""
+JOB_MEMORY = timedelta(seconds=5)
+"""How long a process remembers the settings of a job."""
 BACKFILL_WINDOW = 200
 """Tasks of one backfill that are open at once, unless it says otherwise."""
 WAKE_FANOUT = 10

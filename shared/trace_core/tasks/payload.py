@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -112,6 +112,7 @@ class Payloads:
         self._timings = timings
         self._issue_token = issue_token
         self._jobs: dict[UUID, JobInfo] = {}
+        self._read_at: dict[UUID, datetime] = {}
         self._versions: dict[UUID, tuple[UUID, str]] = {}
         """Dataset and backend of each version that was ever named."""
 
@@ -133,6 +134,7 @@ class Payloads:
         if pins and read != {(each.input_index, each.dataset_uuid) for each in info.inputs}:
             # What is behind a published name has changed since the job was read.
             info = self._jobs[job_id] = self._read_job(job_id)
+            self._read_at[job_id] = self._clock.now()
         return info, self._inputs(info, pins)
 
     def _learn_versions(self, claims: Sequence[Claimed]) -> None:
@@ -161,9 +163,13 @@ class Payloads:
         return {"status": status, "task": self.build([claim])[0]}
 
     def job(self, job_id: UUID) -> JobInfo:
+        """Remembered for a few seconds: how a job runs may change with the version of its DAG."""
         known = self._jobs.get(job_id)
-        if known is None or not known.is_settled:
+        now = self._clock.now()
+        old = known is not None and now - self._read_at[job_id] > limits.JOB_MEMORY
+        if known is None or old or not known.is_settled:
             known = self._jobs[job_id] = self._read_job(job_id)
+            self._read_at[job_id] = now
         return known
 
     def _read_job(self, job_id: UUID) -> JobInfo:

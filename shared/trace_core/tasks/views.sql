@@ -1,11 +1,19 @@
 -- name: job_info
--- What the payload of a task says about its job; it does not change while the job exists.
-SELECT j.job_id, j.org_id, d.name AS dag_name, v.number AS dag_version, j.name, j.runtime,
+-- What the payload of a task says about its job; how it runs may change with the version of its DAG.
+SELECT j.job_id, j.org_id, d.name AS dag_name, coalesce(c.number, v.number) AS dag_version, j.name,
+       j.runtime,
        j.activation, j.operator, j.definition, j.source_kind, j.schedule, j.timeout_seconds,
        j.heartbeat_seconds, j.max_attempts
   FROM jobs j
   JOIN dags d ON d.dag_id = j.dag_id
   JOIN dag_versions v ON v.dag_version_id = d.active_dag_version_id
+  -- A candidate belongs to the version that is built.
+  LEFT JOIN LATERAL (
+       SELECT n.number
+         FROM deploys b
+         JOIN dag_versions n ON n.dag_version_id = b.to_version
+        WHERE j.standing = 'candidate' AND b.dag_id = j.dag_id
+          AND b.status IN ('Building', 'Paused', 'Checking', 'ChecksFailed')) c ON true
  WHERE j.job_id = %(job_id)s
 
 -- name: inputs_of_job
