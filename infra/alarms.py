@@ -57,6 +57,7 @@ ALARMS = (
         "DispatcherSwept", "dispatcher", "DispatcherSwept", "dispatcher", 0, 15, Statistic.MINIMUM
     ),
     Alarm("CommitsRefused", "commits", "CommitsRefused", "dispatcher", 0, 1, Statistic.SUM),
+    Alarm("PurgesOverdue", "purge", "PurgesOverdue", "staging_cleanup", 0, 60, Statistic.MINIMUM),
     Alarm("DeployAge", "deploys", "DeployAge", "reaper", 21_600, 15),
     Alarm("DeploysStuck", "deploys", "DeploysStuck", "reaper", 0, 10, Statistic.MINIMUM),
     Alarm(

@@ -121,7 +121,8 @@ FUNCTIONS = (
         frozenset(
             {
                 *(Need.STATE, Need.WAKE_RELAY, Need.SIGN_TOKENS, Need.OPERATORS),
-                *(Need.DATA, Need.ARROW),
+                # Checks of a candidate read its rows.
+                *(Need.DATA, Need.ARROW, Need.READ_ROWS),
             }
         ),
         timeout_seconds=SWEEP_TIMEOUT,
@@ -140,7 +141,13 @@ FUNCTIONS = (
     Function(
         "outbox_relay",
         Place.CONTROL,
-        frozenset({Need.STATE, Need.SEND_WAKE_UPS, Need.INVOKE_RUNNER, Need.WAKE_DISPATCHER}),
+        frozenset(
+            {
+                *(Need.STATE, Need.SEND_WAKE_UPS, Need.INVOKE_RUNNER, Need.WAKE_DISPATCHER),
+                # Views of published names follow their pointers.
+                Need.DATA,
+            }
+        ),
         timeout_seconds=SWEEP_TIMEOUT,
         asynchronous=True,
         every_minute=True,
@@ -148,7 +155,8 @@ FUNCTIONS = (
     Function(
         "staging_cleanup",
         Place.CONTROL,
-        frozenset({Need.STATE, Need.CLEAN_STAGING}),
+        # A purge deletes objects where attempts wrote them, and drops tables.
+        frozenset({Need.STATE, Need.CLEAN_STAGING, Need.DATA}),
         timeout_seconds=SWEEP_TIMEOUT,
         asynchronous=True,
         every_minute=True,

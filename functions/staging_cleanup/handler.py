@@ -1,4 +1,4 @@
-"""The cleanup of staging: objects of attempts that were given up a week ago."""
+"""The cleanup of staging: objects of attempts that were given up a week ago; and due purges."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ telemetry = Telemetry("staging_cleanup")
 
 @telemetry.observed
 def handler(_event: dict[str, Any], _context: Any) -> dict[str, Any]:
-    report = _drain(bootstrap.app().staging_cleanup)
+    app = bootstrap.app()
+    report = _drain(app.staging_cleanup)
     telemetry.count("StagingObjectsDeleted", report.deleted)
-    return asdict(report)
+    purged = app.purges.run_once()
+    telemetry.gauge("PurgesOverdue", app.purges.overdue())
+    return {**asdict(report), "versions_purged": purged.purged}
 
 
 def _drain(cleanup: StagingCleanup) -> StagingReport:

@@ -39,14 +39,16 @@ USES = {
     },
     "dispatcher": {
         *("read the state secret", "invoke outbox_relay", "sign tokens", "read public keys"),
-        "read the data secret",
+        *("read the data secret", "list rows", "read rows"),
     },
     "reaper": {"read the state secret", "invoke outbox_relay"},
     "outbox_relay": {
         *("read the state secret", "invoke operator_runner", "invoke dispatcher"),
-        *("send to queues", "find queues"),
+        *("send to queues", "find queues", "read the data secret"),
     },
-    "staging_cleanup": {"read the state secret", "list rows", "delete what was staged"},
+    "staging_cleanup": {
+        *("read the state secret", "read the data secret", "list rows", "delete what was staged"),
+    },
     "operator_runner": {"read the data secret", "read rows", "write rows"},
     "worker": {
         *("receive from queues", "delete from queues", "look at queues"),

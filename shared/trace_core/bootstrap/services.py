@@ -309,7 +309,7 @@ class App(RegistryServices):
             self.state, self.clock, self.ids, self.waker, control, self.timings,
             chores=(
                 self.builds.chore, self.backfills.chore, self.read_rights.sweep,
-                self.purges.chore, *of_data,
+                *of_data,
             ),
         )  # fmt: skip
 

@@ -74,6 +74,8 @@ LONG_POLL_MAX = timedelta(seconds=20)
 HEAD_ROWS_MAX = 500
 HEAD_BYTES_MAX = 1024 * 1024
 """Of the rows that people look at, as JSON."""
+PURGE_PATIENCE = timedelta(hours=6)
+"""How long a due purge may take before somebody should look."""
 PURGE_GRACE = timedelta(hours=24, minutes=15)
 """From the mark to the deletion of a dataset version: longer than a reader of it can take."""
 

@@ -185,10 +185,10 @@ class Purges:
             purged += self._finish(row)
         return PurgeReport(purged, kept, objects)
 
-    def chore(self) -> int:
-        """How much one pass got done; nothing: there is nothing due."""
-        report = self.run_once()
-        return report.purged + report.kept + report.objects
+    def overdue(self) -> int:
+        """Versions that should be gone by now, and that nothing seems to delete."""
+        late = {"marked_before": self._due_before() - limits.PURGE_PATIENCE}
+        return int(self._state.read(SQL["overdue"], late)[0].versions)
 
     def _still_unused(self, row: Row) -> bool | None:
         """Look again, under the same locks as the mark; what is needed after all is kept.

@@ -92,6 +92,13 @@ SELECT v.org_id, v.dataset_uuid, v.dataset_version, v.job_id, v.backend
  ORDER BY v.purge_marked_at, v.dataset_version
  LIMIT %(limit)s
 
+-- name: overdue
+-- Versions that were due a good while ago.
+SELECT count(*) AS versions
+  FROM dataset_versions v
+ WHERE v.purge_marked_at <= %(marked_before)s AND v.purge_marked_at IS NOT NULL
+   AND v.purged_at IS NULL
+
 -- name: close_commits
 -- What was deleted is valid at no pin; where it came from stays known.
 UPDATE commits m
