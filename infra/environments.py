@@ -208,14 +208,14 @@ ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType(
                     storage_gib=200,
                     multi_az=True,
                     backup_days=30,
-                    connections=1700,
+                    connections=1500,
                 ),
                 data_database=Database(
                     instance_type="r7g.large",
                     storage_gib=500,
                     multi_az=True,
                     backup_days=30,
-                    connections=1700,
+                    connections=1500,
                 ),
                 identity=_IDENTITY,
                 concurrency=_concurrency(
