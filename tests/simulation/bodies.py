@@ -10,9 +10,12 @@ from trace_core.tasks.claim import Claimed
 
 if TYPE_CHECKING:
     from tests.simulation.runs import Run
+    from tests.simulation.world import World
 
 TASKS_MIN, TASKS_MAX = 30, 22
 """Sources pause at the second, since every task makes others, and go on for the first."""
+_OF_BUILDS = 24
+"""As many more where a DAG is edited: builds make tasks too, and live ones must go on."""
 _RESTS_FOR_GOOD = 80_000.0
 
 
@@ -77,7 +80,7 @@ def _slice(run: Run, fenced: dict[str, Any]) -> Completion:
         scopes = [(cursor, 0) for cursor in range(value["next"], min(behind, value["next"] + 5))]
         value["next"] = scopes[-1][0] + 1
         return _yielded(run, fenced, scopes, row["revision"], value)
-    if world.oracle.tasks >= (TASKS_MIN if world.draining else TASKS_MAX):
+    if is_enough(world):
         rest = _RESTS_FOR_GOOD if world.draining else 20.0
         return Completion(**fenced, status="Yielded", resume_after_seconds=rest)
     scopes = [(value["next"] + i, 0) for i in range(rng.randrange(2, 6))]
@@ -89,6 +92,12 @@ def _slice(run: Run, fenced: dict[str, Any]) -> Completion:
     value["next"] = max(cursor for cursor, _ in scopes) + 1
     value["next"] = max(value["next"], row["value"]["next"] + 1)
     return _yielded(run, fenced, scopes, row["revision"], value)
+
+
+def is_enough(world: World) -> bool:
+    """Whether there are so many tasks that sources may rest."""
+    wanted = TASKS_MIN if world.draining else TASKS_MAX
+    return world.oracle.tasks >= wanted + (_OF_BUILDS if world.versions.edited else 0)
 
 
 def _behind(run: Run, at: int) -> int:

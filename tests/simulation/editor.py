@@ -28,11 +28,11 @@ class Editor(Actor):
 
     def begin(self) -> None:
         rng = self.world.rng
-        if rng.random() < 0.36:
+        if rng.random() < 0.4:
             self.org = rng.choice(self.world.orgs)
             self.world.versions.begin()
-            self._left, self._in_the_end = rng.randrange(3, 11), rng.randrange(1, 4)
-            self._later(rng.uniform(3, 40))
+            self._left, self._in_the_end = rng.randrange(4, 10), rng.randrange(2, 5)
+            self._later(rng.uniform(3, 30))
 
     def _later(self, wait: float) -> None:
         self.world.later(wait, self, "edits", self._act)
@@ -47,24 +47,24 @@ class Editor(Actor):
         if world.draining or not self._left or self.org is None:
             return None
         self._left -= 1
-        # Some change their mind at once: then what was under way has not stopped yet.
-        self._later(rng.uniform(0.5, 6) if rng.random() < 0.35 else rng.expovariate(1 / 18))
         deploy = world.versions.under_way(self.org)
         actions: list[tuple[int, Callable[[], str]]]
         if deploy is None:
-            actions = [(6, self._deploy), (4, self._roll_back)]
+            back = 12 if self._earlier() else 1
+            actions = [(12, self._deploy), (back, self._roll_back)]
         elif deploy.status == "Building":
-            actions = [(4, self._pause), (3, self._cancel), (1, self._deploy), (1, self._roll_back),
-                       (4, self._wait)]  # fmt: skip
+            actions = [(3, self._pause), (3, self._cancel), (1, self._deploy), (1, self._roll_back),
+                       (8, self._wait)]  # fmt: skip
         else:
-            actions = [(5, self._resume), (2, self._cancel), (1, self._roll_back)]
+            actions = [(6, self._resume), (2, self._cancel), (1, self._roll_back)]
+        # Some change their mind at once: then what was under way has not stopped yet.
+        self._later(rng.uniform(0.5, 6) if rng.random() < 0.3 else rng.expovariate(1 / 20))
         try:
             return rng.choices(actions, [weight for weight, _ in actions])[0][1]()
         except (Crash, Unavailable):
             # Nobody knows whether it was done: they look again soon.
             world.faults.kinds["edit_lost"] += 1
             self._left += 1
-            self._later(rng.uniform(1, 10))
             raise
 
     def _wait(self) -> str:
@@ -81,7 +81,7 @@ class Editor(Actor):
         rng = world.rng
         if self._given_up is not None and rng.random() < 0.7:
             edit, self._given_up = self._given_up, None
-        edit = edit or rng.choice(EDITS[self._dag])
+        edit = edit or self._another()
         under_way = versions.under_way(self.org)
         built = {versions.edit_of(v).job_key(job.name) for v, job in self._built_jobs()}
         world.interleaved = False
@@ -101,6 +101,22 @@ class Editor(Actor):
             world.oracle.must(same, f"builds {result.builds}, not {sorted(wanted)}")
         return f"deploy {edit.name}: version {result.version} is {result.status} {result.builds}"
 
+    def _another(self) -> Edit:
+        """Mostly one that is not there already, and that has something to build."""
+        dag = self.world.versions.dag_of(self.org) if self.org else None
+        active = self.world.versions.edit_of(dag.active).name if dag else "first"
+        edits = EDITS[self._dag]
+        weights = [1 if e.name == active else 6 if e.changed else 3 for e in edits]
+        return self.world.rng.choices(edits, weights)[0]
+
+    def _earlier(self) -> list[str]:
+        """The versions that were active before, the last one first."""
+        versions = self.world.versions
+        dag = versions.dag_of(self.org) if self.org else None
+        if dag is None:
+            return []
+        return [v for v in reversed(versions.was_active[dag.dag_id]) if v != dag.active]
+
     def _built_jobs(self) -> list[tuple[str, object]]:
         versions = self.world.versions
         return [
@@ -112,9 +128,7 @@ class Editor(Actor):
     def _roll_back(self) -> str:
         world, versions = self.world, self.world.versions
         assert self.org is not None
-        dag, under_way = versions.dag_of(self.org), versions.under_way(self.org)
-        known = versions.was_active[dag.dag_id] if dag else []
-        earlier = [version for version in reversed(known) if dag and version != dag.active]
+        under_way, earlier = versions.under_way(self.org), self._earlier()
         world.interleaved = False
         try:
             result = world.any_host().deploys.rollback(self.org, self._dag, SYSTEM)
@@ -130,6 +144,14 @@ class Editor(Actor):
             now = versions.edit_of(dag.active).name
             world.oracle.must(now == back, f"rolled back to {now}, not to {back}")
         return f"roll back to version {result.version}, behind {dict(result.behind)}"
+
+    def cut_over(self) -> None:
+        """A build has become active: some see at once that it is wrong."""
+        if not self.world.draining and self.world.rng.random() < 0.5:
+            self.world.later(self.world.rng.uniform(0.3, 5), self, "changes its mind", self._regret)
+
+    def _regret(self) -> str | None:
+        return None if self.world.draining else self._roll_back()
 
     def _pause(self) -> str:
         return self._set_paused(paused=True)
@@ -170,10 +192,10 @@ class Editor(Actor):
             return False
         deploy = self.world.versions.under_way(self.org)
         if deploy is None:
-            if not self._in_the_end or not (quiet or self.world.rng.random() < 0.1):
+            if not self._in_the_end or not (quiet or self.world.rng.random() < 0.12):
                 return False
             self._in_the_end -= 1
-            goes_back = self.world.rng.random() < 0.6
+            goes_back = self._earlier() and self.world.rng.random() < 0.6
             self._do("edits", self._roll_back if goes_back else self._deploy)
             return True
         if deploy.status in ("Paused", "ChecksFailed"):

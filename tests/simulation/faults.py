@@ -28,7 +28,7 @@ KINDS = (
 _FIRST_TIME, _LATER = 0.05, 0.006
 _SELDOM_SEEN, _SELDOM = (
     ("deploy:", "set_quota:", "rollback:", "cutover:", "cancel_deploy:", "pause_deploy:",
-     "note_report:", "rest_sources:"), 0.1,
+     "note_report:", "rest_sources:"), 0.07,
 )  # fmt: skip
 """What happens once or twice in a schedule, or not at all, crashes the more often."""
 _OF_BUILDS, _IN_BUILDS = (

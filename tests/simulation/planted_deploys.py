@@ -85,7 +85,7 @@ DEPLOY_BUGS = (
                                    "0::bigint AS running"))),
     Bug("resumed_build_starts_anew", "each deploy of a version makes tasks of its own", edit(
         DEPLOY, ("fill_scopes",), ("(left(e.event_id::text, 32) || %(route)s)::uuid",
-                                   "(left(e.event_id::text,32)||left(%(deploy_id)s::text,4))::uuid"))),
+                                   "(left(e.event_id::text,32)||right(%(deploy_id)s::text,4))::uuid"))),
     Bug("rollback_forgets_removed_jobs", "only jobs with a successor have a gap", edit(
         DEPLOY, ("open_gaps",), ("AND j.standing = 'retired'", """AND j.standing = 'retired'
          AND EXISTS (SELECT FROM dag_version_jobs a JOIN jobs n ON n.job_id = a.job_id

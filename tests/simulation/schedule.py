@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tests.manual_clock import START
 from tests.simulation import final_checks
-from tests.simulation.bodies import TASKS_MAX, TASKS_MIN
+from tests.simulation.bodies import is_enough
 from tests.simulation.oracle import Due, Violation
 from tests.simulation.world import World
 
@@ -89,7 +89,7 @@ class Schedule(World):
 
     def _chaos(self) -> None:
         while self.seconds < CHAOS_MAX:
-            enough = self.oracle.tasks >= TASKS_MAX and self.faults.total >= FAULTS_MIN
+            enough = is_enough(self) and self.faults.total >= FAULTS_MIN
             if enough and self.seconds > CHAOS_MIN:
                 return
             self.take(self.next_turn())
@@ -112,7 +112,7 @@ class Schedule(World):
                 self.oracle.observe(again=True)
                 continue
             if quiet:
-                if self.oracle.tasks >= TASKS_MIN:
+                if is_enough(self):
                     return
                 if self.person.ask_for_more():
                     self.oracle.observe(again=True)

@@ -237,6 +237,7 @@ class Versions:
             self._built(now)
         if now.status == "Draining":
             kinds["cut_over"] += 1
+            self._world.editor.cut_over()
             self._must(before.status == "Checking", f"{before.status} was cut over")
         if now.status == "ChecksFailed":
             kinds["checks_failed"] += 1
