@@ -137,8 +137,6 @@ class Walk:
         return list(self._world.actions())
 
 
-def explore(
-    world: SmallWorld, *, depth: int | None = None, first_only: bool = False
-) -> Found:
+def explore(world: SmallWorld, *, depth: int | None = None, first_only: bool = False) -> Found:
     """Every state, or those within `depth` actions."""
     return Walk(world, first_only=first_only).run(depth)

@@ -282,7 +282,6 @@ class SmallWorld:
         except LeaseGone:
             if not newer:
                 raise Wrong(f"{process.name} may not begin, and no newer attempt has") from None
-            del self._processes[process.name]
             return
         if newer:
             raise Wrong(f"{process.name} begins after a newer attempt has")
@@ -300,7 +299,6 @@ class SmallWorld:
         except LeaseGone:
             if not newer:
                 raise Wrong(f"{process.name} is fenced, and no newer attempt has begun") from None
-            del self._processes[process.name]
             return
         if kept.fields.get("error_code") == "Unavailable":
             raise Unavailable
@@ -335,7 +333,6 @@ class SmallWorld:
         except LeaseGone:
             if not newer:
                 raise Wrong(f"{process.name} is fenced, and no newer attempt has begun") from None
-            del self._processes[process.name]
             return
         records = self._look().records
         if len(records) > known:
@@ -356,7 +353,7 @@ class SmallWorld:
     def _report(self, process: Process, *, alone: bool) -> None:
         """As the worker does: until it is settled."""
         assert process.outcome is not None
-        services, before = self._services, self._look()
+        services, before = self._services, self.now.seen if alone else self._look()
         is_newest = self._history.claimed[process.task] == process.number
         following: Report | None = Report(process.attempt, process.outcome)
         answers = []
@@ -366,9 +363,9 @@ class SmallWorld:
             answers.append(answer)
             following = follow_up(following, answer.error)
         is_newest = is_newest and self._history.claimed[process.task] == process.number
-        if self._is_s3:
-            self._see_commits(process, is_newest)
         after = self._look()
+        if self._is_s3:
+            self._see_commits(process, after, is_newest)
         if after.leased.get(process.task, {}).get("attempt") == process.number:
             raise Wrong(f"{process.name} is settled, and its lease is left to run out: {answers}")
         superseded = answers[0].status == "Superseded" or isinstance(answers[0].error, Superseded)
@@ -379,7 +376,8 @@ class SmallWorld:
                 raise Wrong(f"{process.name} was superseded, and that counts as a failure")
         if alone and process.outcome.status == "Completed":
             self._judge_answer(process, answers[0], is_newest, before)
-        self._fall_due()
+        if process.task in dict(after.of("delayed")):
+            self._fall_due()
 
     def _judge_answer(self, process: Process, answer: Any, is_newest: bool, before: Seen) -> None:
         if answer.error is None and not is_newest:
@@ -391,9 +389,9 @@ class SmallWorld:
             if not superseded and "Superseded" not in _outcomes(before, process):
                 raise Wrong(f"a report of {process.name} was refused: {answer.error.message}")
 
-    def _see_commits(self, process: Process, is_newest: bool) -> None:
+    def _see_commits(self, process: Process, after: Seen, is_newest: bool) -> None:
         known = {commit.number for commit in self._history.commits}
-        for row in self._look().commits:
+        for row in after.commits:
             if row["number"] not in known:
                 self._committed(process, row["number"], not is_newest)
 
@@ -404,9 +402,7 @@ class SmallWorld:
             folder.mkdir()
             table = pa.table([[5], [process.value]], arrow_schema(COLUMNS))
             result = operators.Result(outputs=[operators.Rows(0, SCOPE, table)])
-            self._made[process.value] = outcomes.succeeded(
-                process.attempt.payload, result, folder
-            )
+            self._made[process.value] = outcomes.succeeded(process.attempt.payload, result, folder)
         return self._made[process.value]
 
     def _scratch(self, process: Process) -> Any:
