@@ -198,6 +198,9 @@ def _numbers(before: Seen, after: Seen, history: History) -> Iterator[str]:
     if sorted(given) != stored:
         yield f"commits {given} have happened, and {stored} are stored"
     registered = {row["number"] for row in after.commits}
+    marked = {row["number"] for row in after.records if row["registered_at"] is not None}
+    if not marked <= registered:
+        yield f"{sorted(marked)} are marked, and {sorted(registered)} are registered"
     expected = next(n for n in range(len(given) + 1) if n + 1 not in registered)
     if after.readable != expected:
         yield f"{after.readable} is readable, and {sorted(registered)} are registered"

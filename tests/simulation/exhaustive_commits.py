@@ -6,7 +6,7 @@ tables say, and is put back before each action. From every state the world must 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tests.simulation.commit_oracle import TASKS, unfinished
@@ -61,6 +61,19 @@ class Walk:
         except _Stop:
             self._count()
         return found
+
+    def follow(self, path: Sequence[str]) -> Found:
+        """One path, and from each of its states to the end."""
+        key: str | None = next(iter(self._states))
+        try:
+            for action in path:
+                key = self._go(key, action) if key is not None else None
+            for reached in list(self._states):
+                self._drain(reached)
+        except _Stop:
+            pass
+        self._count()
+        return self.found
 
     def _count(self) -> None:
         self.found.states = len(self._states)
@@ -125,7 +138,7 @@ class Walk:
             kept = self._states[key].kept
             newest = f"{task}{kept.history.claimed.get(task, 0)}"
             action = f"{verb}_{task if verb in ('expire', 'claim') else newest}"
-            if action in self._possible(key):
+            if action in self._possible(key) or (verb == "expire" and task in kept.seen.leased):
                 reached = self._go(key, action)
                 if reached is None:
                     return None

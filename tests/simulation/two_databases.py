@@ -87,6 +87,15 @@ class Kept:
     key: str
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Which tasks the bad things happen to: all of them to both take days."""
+
+    expires: str = "AB"
+    cancels: str = "AB"
+    loses: str = "AB"
+
+
 class Wrong(AssertionError):
     """An action did what it must not."""
 
@@ -94,9 +103,9 @@ class Wrong(AssertionError):
 class SmallWorld:
     """A is there from the beginning; B is made when the input advances, and has newer pins."""
 
-    def __init__(self, services: Services, cancels: str = "AB") -> None:
+    def __init__(self, services: Services, limits: Limits) -> None:
         self._services = services
-        self._cancels = cancels
+        self._limits = limits
         self._is_s3 = services.backend is Backend.S3
         self.problem: str | None = None
         self._tasks: dict[str, TaskId] = {}
@@ -116,10 +125,10 @@ class SmallWorld:
         for task in self._tasks:
             if task in seen.waiting:
                 yield f"claim_{task}"
-            if task in seen.leased:
-                yield f"expire_{task}"
             canceled = task in seen.leased and seen.leased[task]["canceled_at"] is not None
-            if task in self._cancels and task not in seen.ended and not canceled:
+            if task in seen.leased and (task in self._limits.expires or canceled):
+                yield f"expire_{task}"
+            if task in self._limits.cancels and task not in seen.ended and not canceled:
                 yield f"cancel_{task}"
         unmarked = any(row["registered_at"] is None for row in seen.records)
         if unmarked:
@@ -128,21 +137,25 @@ class SmallWorld:
             yield from self._of_process(process)
             if process.outcome is not None:
                 yield f"report_{process.name}"
-                if seen.leased.get(process.task, {}).get("attempt") == process.number:
+                lease = seen.leased.get(process.task, {})
+                if lease.get("attempt") == process.number and process.task in self._limits.expires:
                     yield f"report_{process.name}/takeover_{process.task}"
                 if unmarked and process.stage in ("committed", "found"):
                     yield f"report_{process.name}/sweep"
                     yield f"sweep/report_{process.name}"
 
     def _of_process(self, process: Process) -> Iterator[str]:
-        if self._is_s3:
+        if self._is_s3 and process.stage in ("claimed", "written"):
             yield f"write_{process.name}"
+        elif self._is_s3:
+            return
         elif process.stage == "claimed":
             yield f"begin_{process.name}"
         elif process.stage in ("begun", "committed"):
             yield f"commit_{process.name}"
         if process.stage == "begun":
-            yield f"lose_{process.name}"
+            if process.task in self._limits.loses:
+                yield f"lose_{process.name}"
             for other in self._processes.values():
                 if other.task != process.task and other.stage == "begun":
                     yield f"commit_{process.name}/commit_{other.name}"
@@ -358,10 +371,14 @@ class SmallWorld:
         following: Report | None = Report(process.attempt, process.outcome)
         answers = []
         while following is not None:
-            body = Completion.model_validate(following.body)
+            last = following
+            body = Completion.model_validate(last.body)
             (answer,) = services.completions.complete(services.org, [body])
             answers.append(answer)
-            following = follow_up(following, answer.error)
+            following = follow_up(last, answer.error)
+        if len(answers) > 1:
+            said = replace(process, stage=last.outcome.status.lower(), outcome=last.outcome)
+            self._processes[process.name] = said
         is_newest = is_newest and self._history.claimed[process.task] == process.number
         after = self._look()
         if self._is_s3:
@@ -385,8 +402,7 @@ class SmallWorld:
         lease = before.leased.get(process.task, {})
         over = (lease.get("canceled_at"), before.ended.get(process.task) == "Canceled")
         if answer.error is not None and is_newest and not any(over):
-            superseded = self._is_s3 and isinstance(answer.error, Superseded)
-            if not superseded and "Superseded" not in _outcomes(before, process):
+            if not (self._is_s3 and isinstance(answer.error, Superseded)):
                 raise Wrong(f"a report of {process.name} was refused: {answer.error.message}")
 
     def _see_commits(self, process: Process, after: Seen, is_newest: bool) -> None:
@@ -477,16 +493,10 @@ class SmallWorld:
 
 
 _POINTS = {
-    "commit": "data_commit:before_commit",
+    "commit": "data_commit:output_written",
     "report": "complete_one:begin",
     "sweep": "reconcile:begin",
 }
-"""Where somebody steps in: all is written and nothing committed; or all is read."""
+"""Where somebody steps in: rows are written and not committed; or what is reported or registered has
+been looked at."""
 
-
-def _outcomes(seen: Seen, process: Process) -> set[str]:
-    return {
-        row["outcome"]
-        for task, row in seen.of("attempts")
-        if task == process.task and row["attempt"] == process.number
-    }
