@@ -121,6 +121,13 @@ class Seen:
             if row["_from"] <= pin and (row["_to"] is None or row["_to"] > pin)
         )
 
+    def commits_at(self, pin: int) -> Table:
+        return [
+            row
+            for row in self.commits
+            if row["number"] <= pin and (row["replaced_at"] is None or row["replaced_at"] > pin)
+        ]
+
     def key(self) -> str:
         """All that the next action can depend on, without times, tokens and ids."""
         said: list[Any] = []

@@ -7,11 +7,20 @@ tables say, and is put back before each action. From every state the world must 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.simulation.commit_oracle import TASKS, unfinished
-from tests.simulation.two_databases import Kept, SmallWorld
+from tests.simulation.two_databases import Kept, Limits, SmallWorld
+from trace_core.storage.model import Backend
 
+Where = tuple[Backend, Limits]
+WORLDS: dict[str, Where] = {
+    "retries": (Backend.POSTGRES, Limits("AB", "", "")),
+    "older": (Backend.POSTGRES, Limits("A", "A", "A")),
+    "newer": (Backend.POSTGRES, Limits("B", "B", "B")),
+    "manifests": (Backend.S3, Limits("AB", "AB", "")),
+}
+"""Bad things happen to both tasks, to the one with older pins, to the one with newer pins."""
 _ROUNDS = 6
 """Within which everything ends: an attempt that expires, one that is superseded, and two more."""
 
@@ -45,6 +54,8 @@ class Walk:
         self._first_only = first_only
         self.found = Found()
         self._states = {world.now.key: _State(world.now, ())}
+        self._ends: set[str] = set()
+        """States from which everything is known to end."""
 
     def run(self, depth: int | None = None) -> Found:
         found = self.found
@@ -63,13 +74,13 @@ class Walk:
         return found
 
     def follow(self, path: Sequence[str]) -> Found:
-        """One path, and from each of its states to the end."""
+        """One path, and from there to the end."""
         key: str | None = next(iter(self._states))
         try:
             for action in path:
                 key = self._go(key, action) if key is not None else None
-            for reached in list(self._states):
-                self._drain(reached)
+            if key is not None:
+                self._drain(key)
         except _Stop:
             pass
         self._count()
@@ -102,7 +113,9 @@ class Walk:
             self._violated(path, world.problem)
             return None
         if reached not in self._states:
-            self._states[reached] = _State(world.now, path)
+            # What was parsed of it takes more room than all the rest.
+            kept = replace(world.now, seen=replace(world.now.seen))
+            self._states[reached] = _State(kept, path)
         return reached
 
     def _violated(self, path: tuple[str, ...], problem: str) -> None:
@@ -112,25 +125,29 @@ class Walk:
 
     def _drain(self, key: str) -> None:
         """All workers are gone; new ones, the reaper and the sweep do the rest."""
-        before = len(self._states)
-        path = self._states[key].path
+        passed = [key]
+        known = len(self._states)
+        left: str | None = ""
         for _ in range(_ROUNDS):
-            for task in TASKS:
-                ended = self._run(key, task)
-                if ended is None:
-                    return
-                key = ended
-            if "sweep" in self._possible(key):
-                swept = self._go(key, "sweep")
-                if swept is None:
-                    return
-                key = swept
-            kept = self._states[key].kept
-            left = unfinished(kept.seen, kept.history)
-            if left is None:
-                self.found.drained += len(self._states) - before
+            if passed[-1] in self._ends or left is None:
+                self._ends.update(passed)
+                self.found.drained += len(self._states) - known
                 return
-        self._violated(path, f"does not end: {left}")
+            following = self._round(passed[-1])
+            if following is None:
+                return
+            passed.append(following)
+            kept = self._states[following].kept
+            left = unfinished(kept.seen, kept.history)
+        self._violated(self._states[key].path, f"does not end: {left}")
+
+    def _round(self, key: str) -> str | None:
+        for task in TASKS:
+            following = self._run(key, task)
+            if following is None:
+                return None
+            key = following
+        return self._go(key, "sweep") if "sweep" in self._possible(key) else key
 
     def _run(self, key: str, task: str) -> str | None:
         """Give a task to a new worker, which does all that it should."""
@@ -150,6 +167,6 @@ class Walk:
         return list(self._world.actions())
 
 
-def explore(world: SmallWorld, *, depth: int | None = None, first_only: bool = False) -> Found:
+def explore(world: SmallWorld, *, depth: int | None = None) -> Found:
     """Every state, or those within `depth` actions."""
-    return Walk(world, first_only=first_only).run(depth)
+    return Walk(world).run(depth)

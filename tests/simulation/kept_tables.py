@@ -34,7 +34,8 @@ class KeptTables:
 
     def keep(self) -> Rows:
         with self._database.connection() as connection:
-            row = connection.execute(self._keep).fetchone()
+            row = connection.execute(self._keep, prepare=True).fetchone()
+        assert row is not None
         self._now = row._asdict()
         return self._now
 
@@ -46,10 +47,10 @@ class KeptTables:
             return
         text = "{" + ",".join(f'"{name}":{rows}' for name, rows in changed.items()) + "}"
         with self._database.connection() as connection:
+            connection.execute(self._put_back, {"kept": text})
+            self._count += 1
             if self._count % _VACUUM_EVERY == 0:
                 connection.execute(SQL["vacuum"], prepare=False)
-            connection.execute(self._put_back, {"kept": text})
-        self._count += 1
 
 
 class KeptObjects:

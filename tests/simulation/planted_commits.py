@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
-from tests.simulation import two_databases
+from tests.simulation import commit_attempts
 from tests.simulation.kept_tables import SQL
 from tests.simulation.planted import DoesNotMatch
 from trace_core.kernel.errors import Superseded
-from trace_core.registry import commits, model
+from trace_core.registry import commit_rows, commits, model
 from trace_core.storage import postgres_output, row_writes
 from trace_core.storage.commits import DataFence
 from trace_core.storage.model import Backend
@@ -109,9 +109,7 @@ def _replaces_nothing(close: Any) -> Any:
 def _of_the_newest_lease(pins_of: Any) -> Any:
     def found(tx: Any, lease: Any) -> Any:
         row = tx.one(SQL["newest_lease"], {"task_id": lease.task_id})
-        return pins_of(
-            tx, replace(lease, attempt=row.attempt, lease_sequence=row.lease_sequence)
-        )
+        return pins_of(tx, replace(lease, attempt=row.attempt, lease_sequence=row.lease_sequence))
 
     return found
 
@@ -129,9 +127,7 @@ def _not_of_canceled(due: Any) -> Any:
 
 
 def _all_known(_known: Any) -> Any:
-    return lambda _self, page: {
-        (each.commit.dataset_version, each.commit.number) for each in page
-    }
+    return lambda _self, page: {(each.commit.dataset_version, each.commit.number) for each in page}
 
 
 def _the_highest(_advance: Any) -> Any:
@@ -146,7 +142,9 @@ def _all_at_once(advance: Any) -> Any:
         early = set(numbers) - {each.number for each in found}
         given = {"dataset_version": version.dataset_version, "after": version.readable,
                  "up_to": max(numbers)}  # fmt: skip
-        rows = [row for row in tx.all(commits.SQL["became_readable"], given) if row.number in early]
+        rows = [
+            row for row in tx.all(commit_rows.SQL["became_readable"], given) if row.number in early
+        ]
         first = version.last_number + len(found) + 1
         return found + [commits._readable(version, row, at) for at, row in enumerate(rows, first)]
 
@@ -240,7 +238,7 @@ BUGS = (
         model, "any_later", lambda _any_later: _no),
         "claim_A advance claim_B write_A1 write_B1 report_B1 report_A1", Backend.S3),
     Bug("superseded_report_dropped", "a worker drops a completion refused as superseded", _patch(
-        two_databases, "follow_up", _drops_superseded),
+        commit_attempts, "follow_up", _drops_superseded),
         "claim_A advance claim_B write_A1 write_B1 report_B1 report_A1", Backend.S3),
 )  # fmt: skip
 

@@ -7,69 +7,33 @@ again. An answer that got lost is the same call once more, or an attempt that sa
 
 from __future__ import annotations
 
-import copy
+import io
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
 from uuid import UUID
 
-import pyarrow as pa
+import pyarrow.parquet as pq
 
-from tests.simulation.commit_oracle import TASKS, Commit, History, Seen, problems
-from tests.simulation.commit_services import COLUMNS, Services
+from tests.simulation.commit_attempts import Attempts, Process, Wrong
+from tests.simulation.commit_oracle import TASKS, History, Seen, problems
+from tests.simulation.commit_services import Services
 from tests.simulation.kept_tables import Rows
 from trace_core.dag.model import Runtime
 from trace_core.identity.model import SYSTEM
-from trace_core.kernel.errors import Superseded, Unavailable
+from trace_core.kernel.errors import Unavailable
 from trace_core.kernel.ids import LeaseToken, TaskId
-from trace_core.kernel.scopes import Scope
-from trace_core.operators import api as operators
 from trace_core.storage.model import Backend
-from trace_core.storage.rows import arrow_schema
-from trace_core.tasks.api import Completion, EventIn, EventsRequest
+from trace_core.tasks.api import EventIn, EventsRequest
 from trace_core.tasks.claim import Claimed
 from trace_core.tasks.model import Fence
 from trace_core.tasks.statements import SQL as TASK_SQL
-from trace_core.worker import outcome as outcomes
-from trace_core.worker.attempt import Attempt
-from trace_core.worker.child import LeaseGone
-from trace_core.worker.completions import Report, follow_up
-from trace_core.worker.outcome import Outcome
-from trace_core.worker.rows import AttemptRows
 
-SCOPE = Scope(cursor=5)
 _HALF = timedelta(seconds=6)
 """Twice that is longer than a lease."""
 _BACKOFF = timedelta(seconds=2)
 """Longer than every backoff."""
-
-
-@dataclass(frozen=True)
-class Process:
-    """One attempt as its worker holds it, alive or not."""
-
-    task: str
-    attempt: Attempt
-    rows: AttemptRows
-    pin: int
-    stage: str = "claimed"
-    outcome: Outcome | None = None
-    """What it reports."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.task}{self.number}"
-
-    @property
-    def number(self) -> int:
-        return self.attempt.attempt
-
-    @property
-    def value(self) -> str:
-        """The row that it writes."""
-        return f"{self.name}@{self.pin}"
 
 
 @dataclass(frozen=True)
@@ -96,10 +60,6 @@ class Limits:
     loses: str = "AB"
 
 
-class Wrong(AssertionError):
-    """An action did what it must not."""
-
-
 class SmallWorld:
     """A is there from the beginning; B is made when the input advances, and has newer pins."""
 
@@ -109,9 +69,7 @@ class SmallWorld:
         self._is_s3 = services.backend is Backend.S3
         self.problem: str | None = None
         self._tasks: dict[str, TaskId] = {}
-        self._processes: dict[str, Process] = {}
-        self._history = History()
-        self._made: dict[str, Outcome] = {}
+        self._attempts = Attempts(services, self._look)
         self._pinned: dict[tuple[int, str], tuple[str, ...]] = {}
         (self._source,) = services.claims.claim(services.org, Runtime.WORKER, 1, "source")
         self._advance()
@@ -133,7 +91,7 @@ class SmallWorld:
         unmarked = any(row["registered_at"] is None for row in seen.records)
         if unmarked:
             yield "sweep"
-        for process in list(self._processes.values()):
+        for process in list(self._attempts.processes.values()):
             yield from self._of_process(process)
             if process.outcome is not None:
                 yield f"report_{process.name}"
@@ -156,7 +114,7 @@ class SmallWorld:
         if process.stage == "begun":
             if process.task in self._limits.loses:
                 yield f"lose_{process.name}"
-            for other in self._processes.values():
+            for other in self._attempts.processes.values():
                 if other.task != process.task and other.stage == "begun":
                     yield f"commit_{process.name}/commit_{other.name}"
                 if other.task == process.task and other.stage == "claimed":
@@ -193,21 +151,25 @@ class SmallWorld:
             }  # fmt: skip
             of_task[verb](subject)
         elif verb == "report":
-            self._report(self._processes[subject], alone=alone)
+            process = self._attempts.processes[subject]
+            after = self._attempts.report(process, self.now.seen if alone else None)
+            if process.task in dict(after.of("delayed")):
+                self._fall_due()
         else:
+            attempts = self._attempts
             of_process: dict[str, Callable[[Process], None]] = {
-                "begin": self._begin, "commit": self._commit, "lose": self._lose,
-                "write": self._write,
+                "begin": attempts.begin, "commit": attempts.commit, "lose": attempts.lose,
+                "write": attempts.write,
             }  # fmt: skip
-            of_process[verb](self._processes[subject])
+            of_process[verb](attempts.processes[subject])
 
     def _step_in(self, action: str) -> None:
         """Whoever cannot have a lock comes back later: then it has not happened."""
-        processes, history = dict(self._processes), self._history
+        processes, history = dict(self._attempts.processes), self._attempts.history
         try:
             self._do(action, alone=False)
         except Unavailable:
-            self._processes, self._history = processes, history
+            self._attempts.processes, self._attempts.history = processes, history
 
     # What the platform does -----------------------------------------------------------------
 
@@ -236,14 +198,7 @@ class SmallWorld:
         (claim,) = services.claims.claim_ids(services.org, [self._tasks[task]], "worker")
         if not isinstance(claim, Claimed):
             raise Wrong(f"a waiting task is not claimed: {claim.reason}")
-        (payload,) = services.payloads.build([claim])
-        fence = {"attempt": claim.attempt, "lease_token": str(claim.lease_token)}
-        attempt = Attempt.of({**fence, "task": payload})
-        process = Process(
-            task, attempt, AttemptRows(attempt, services.access()), claim.pins[0].number
-        )
-        self._processes[process.name] = process
-        self._remember(claimed={**self._history.claimed, task: claim.attempt})
+        self._attempts.add(task, claim)
 
     def _expire(self, task: str) -> None:
         """Its worker is silent for longer than a lease, the others are not; the retry falls due."""
@@ -285,149 +240,7 @@ class SmallWorld:
         if found.refused:
             raise Wrong("the sweep could not register a commit")
 
-    # What attempts do -----------------------------------------------------------------------
-
-    def _begin(self, process: Process) -> None:
-        rows = copy.copy(process.rows)
-        newer = self._history.begun.get(process.task, 0) > process.number
-        try:
-            found = rows.begin()
-        except LeaseGone:
-            if not newer:
-                raise Wrong(f"{process.name} may not begin, and no newer attempt has") from None
-            return
-        if newer:
-            raise Wrong(f"{process.name} begins after a newer attempt has")
-        self._remember(begun={**self._history.begun, process.task: process.number})
-        is_done = any(commit.task == process.task for commit in self._history.commits)
-        if (found is not None) is not is_done:
-            raise Wrong(f"{process.name} found {found}, and its task has committed: {is_done}")
-        stage = "begun" if found is None else "found"
-        self._processes[process.name] = replace(process, rows=rows, stage=stage, outcome=found)
-
-    def _commit(self, process: Process) -> None:
-        newer = self._history.begun[process.task] > process.number
-        try:
-            kept = process.rows.keep(self._rows_of(process), self._scratch(process))
-        except LeaseGone:
-            if not newer:
-                raise Wrong(f"{process.name} is fenced, and no newer attempt has begun") from None
-            return
-        if kept.fields.get("error_code") == "Unavailable":
-            raise Unavailable
-        if kept.status == "Superseded":
-            if not any(commit.pin > process.pin for commit in self._history.commits):
-                raise Wrong(f"{process.name} is superseded by nobody")
-            self._processes[process.name] = replace(process, stage="superseded", outcome=kept)
-            return
-        if kept.status != "Completed":
-            raise Wrong(f"{process.name} could not commit: {kept.fields['error_message']}")
-        self._committed(process, kept.fields["outputs"][0]["commit_number"], newer)
-        self._processes[process.name] = replace(process, stage="committed", outcome=kept)
-
-    def _committed(self, process: Process, number: int, newer: bool) -> None:
-        if newer:
-            raise Wrong(f"{process.name} has committed after a newer attempt began")
-        commit = Commit(number, process.task, process.number, process.pin)
-        if commit not in self._history.commits:
-            self._remember(commits=(*self._history.commits, commit))
-
-    def _lose(self, process: Process) -> None:
-        """The data database commits, and the answer is lost: the attempt says that it failed."""
-
-        def lost() -> None:
-            raise Unavailable
-
-        newer = self._history.begun[process.task] > process.number
-        known = len(self._look().records)
-        try:
-            with self._services.stepping_in("data_commit:after_commit", lost):
-                kept = process.rows.keep(self._rows_of(process), self._scratch(process))
-        except LeaseGone:
-            if not newer:
-                raise Wrong(f"{process.name} is fenced, and no newer attempt has begun") from None
-            return
-        records = self._look().records
-        if len(records) > known:
-            self._committed(process, records[-1]["number"], newer)
-        stage = "superseded" if kept.status == "Superseded" else "lost"
-        self._processes[process.name] = replace(process, stage=stage, outcome=kept)
-
-    def _write(self, process: Process) -> None:
-        """The S3 layout: objects and their manifest, under the attempt's own prefix."""
-        rows = copy.copy(process.rows)
-        if rows.begin() is not None:
-            raise Wrong("a record where none is kept")
-        kept = rows.keep(self._rows_of(process), self._scratch(process))
-        if kept.status != "Completed":
-            raise Wrong(f"{process.name} could not write: {kept.fields['error_message']}")
-        self._processes[process.name] = replace(process, rows=rows, stage="written", outcome=kept)
-
-    def _report(self, process: Process, *, alone: bool) -> None:
-        """As the worker does: until it is settled."""
-        assert process.outcome is not None
-        services, before = self._services, self.now.seen if alone else self._look()
-        is_newest = self._history.claimed[process.task] == process.number
-        following: Report | None = Report(process.attempt, process.outcome)
-        answers = []
-        while following is not None:
-            last = following
-            body = Completion.model_validate(last.body)
-            (answer,) = services.completions.complete(services.org, [body])
-            answers.append(answer)
-            following = follow_up(last, answer.error)
-        if len(answers) > 1:
-            said = replace(process, stage=last.outcome.status.lower(), outcome=last.outcome)
-            self._processes[process.name] = said
-        is_newest = is_newest and self._history.claimed[process.task] == process.number
-        after = self._look()
-        if self._is_s3:
-            self._see_commits(process, after, is_newest)
-        if after.leased.get(process.task, {}).get("attempt") == process.number:
-            raise Wrong(f"{process.name} is settled, and its lease is left to run out: {answers}")
-        superseded = answers[0].status == "Superseded" or isinstance(answers[0].error, Superseded)
-        if superseded and alone and process.task in before.leased and is_newest:
-            if process.task not in after.waiting:
-                raise Wrong(f"{process.name} was superseded, and is not queued again")
-            if after.failures[process.task] != before.failures[process.task]:
-                raise Wrong(f"{process.name} was superseded, and that counts as a failure")
-        if alone and process.outcome.status == "Completed":
-            self._judge_answer(process, answers[0], is_newest, before)
-        if process.task in dict(after.of("delayed")):
-            self._fall_due()
-
-    def _judge_answer(self, process: Process, answer: Any, is_newest: bool, before: Seen) -> None:
-        if answer.error is None and not is_newest:
-            raise Wrong(f"a report of {process.name}, which is stale, came to {answer.status}")
-        lease = before.leased.get(process.task, {})
-        over = (lease.get("canceled_at"), before.ended.get(process.task) == "Canceled")
-        if answer.error is not None and is_newest and not any(over):
-            if not (self._is_s3 and isinstance(answer.error, Superseded)):
-                raise Wrong(f"a report of {process.name} was refused: {answer.error.message}")
-
-    def _see_commits(self, process: Process, after: Seen, is_newest: bool) -> None:
-        known = {commit.number for commit in self._history.commits}
-        for row in after.commits:
-            if row["number"] not in known:
-                self._committed(process, row["number"], not is_newest)
-
-    def _rows_of(self, process: Process) -> Outcome:
-        """What its operator leaves: one row that says who wrote it, and from which input."""
-        if process.value not in self._made:
-            folder = self._scratch(process)
-            folder.mkdir()
-            table = pa.table([[5], [process.value]], arrow_schema(COLUMNS))
-            result = operators.Result(outputs=[operators.Rows(0, SCOPE, table)])
-            self._made[process.value] = outcomes.succeeded(process.attempt.payload, result, folder)
-        return self._made[process.value]
-
-    def _scratch(self, process: Process) -> Any:
-        return self._services.scratch / process.value
-
     # States ---------------------------------------------------------------------------------
-
-    def _remember(self, **changes: Any) -> None:
-        self._history = replace(self._history, **changes)
 
     def _look(self) -> Seen:
         services = self._services
@@ -438,24 +251,25 @@ class SmallWorld:
 
     def look_at(self, kept: Kept) -> None:
         """As a state that is asked for its actions only."""
-        self.now, self._tasks, self._processes = kept, dict(kept.tasks), dict(kept.processes)
+        self.now, self._tasks = kept, dict(kept.tasks)
+        self._attempts.processes = dict(kept.processes)
 
     def _keep(self) -> Kept:
-        seen = self._look()
+        services, attempts, seen = self._services, self._attempts, self._look()
         self._read_new_pins(seen)
-        processes = sorted((e.name, e.stage, e.pin) for e in self._processes.values())
+        processes = sorted((e.name, e.stage, e.pin) for e in attempts.processes.values())
+        of_state = services.kept_state.names
         return Kept(
-            {name: seen.tables[name] for name in self._services.kept_state.names},
-            {name: seen.tables[name] for name in seen.tables if name not in
-             self._services.kept_state.names},
-            dict(self._services.objects.held),
-            self._services.clock.now(),
+            {name: text for name, text in seen.tables.items() if name in of_state},
+            {name: text for name, text in seen.tables.items() if name not in of_state},
+            dict(services.objects.held),
+            services.clock.now(),
             dict(self._tasks),
-            dict(self._processes),
-            self._history,
+            dict(attempts.processes),
+            attempts.history,
             seen,
-            f"{seen.key()}|{processes}|{list(self._tasks)}|{self._history}",
-        )  # fmt: skip
+            f"{seen.key()}|{processes}|{list(self._tasks)}|{attempts.history}",
+        )
 
     def put_back(self, kept: Kept) -> None:
         services = self._services
@@ -464,14 +278,14 @@ class SmallWorld:
             services.kept_data.put_back(kept.data)
         services.objects.held = dict(kept.objects)
         services.clock.advance(kept.at - services.clock.now())
-        self._tasks, self._processes = dict(kept.tasks), dict(kept.processes)
-        self._history, self.now, self.problem = kept.history, kept, None
+        self._tasks, self._attempts.processes = dict(kept.tasks), dict(kept.processes)
+        self._attempts.history, self.now, self.problem = kept.history, kept, None
 
     def _read_new_pins(self, seen: Seen) -> None:
-        read = self._history.read
+        read = self._attempts.history.read
         for number in range(len(read), seen.readable + 1):
             read = (*read, self._rows_at(number, seen))
-        self._remember(read=read)
+        self._attempts.remember(read=read)
 
     def _rows_at(self, number: int, seen: Seen) -> tuple[str, ...]:
         """By the pinned reader; the same tables give the same rows."""
@@ -481,15 +295,21 @@ class SmallWorld:
         return self._pinned[key]
 
     def _problems(self, before: Kept) -> Iterator[str]:
-        seen = self.now.seen
-        yield from problems(before.seen, seen, self._history)
-        written = {commit.number: commit.value for commit in self._history.commits}
-        for number, first in enumerate(self._history.read):
+        seen, history = self.now.seen, self._attempts.history
+        yield from problems(before.seen, seen, history)
+        written = {commit.number: commit.value for commit in history.commits}
+        for number, first in enumerate(history.read):
             again = self._rows_at(number, seen)
-            plain = again if self._is_s3 else seen.rows_at(number)
+            plain = self._in_objects(number, seen) if self._is_s3 else seen.rows_at(number)
             expected = (written[number],) if number in written else ()
             if not first == again == plain == expected:
                 yield f"pin {number} was {first}, is {again} and {plain}, wrote {expected}"
+
+    def _in_objects(self, pin: int, seen: Seen) -> tuple[str, ...]:
+        """What the objects of a pin hold, read without any code of ours."""
+        keys = [each["key"] for row in seen.commits_at(pin) for each in row["objects"]]
+        tables = [pq.read_table(io.BytesIO(self._services.objects.held[key])) for key in keys]
+        return tuple(value for table in tables for value in table.column("value").to_pylist())
 
 
 _POINTS = {
@@ -497,6 +317,5 @@ _POINTS = {
     "report": "complete_one:begin",
     "sweep": "reconcile:begin",
 }
-"""Where somebody steps in: rows are written and not committed; or what is reported or registered has
-been looked at."""
-
+"""Where somebody steps in: rows are written and not committed; what is reported has been verified;
+what is registered has been read."""
