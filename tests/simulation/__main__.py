@@ -7,7 +7,7 @@ import json
 import sys
 import time
 
-from tests.simulation import engine, exhaustive, report
+from tests.simulation import commit_walks, engine, exhaustive, report
 from tests.simulation.planted import NAMES
 
 
@@ -22,8 +22,14 @@ def main(arguments: list[str] | None = None) -> int:
         "--exhaustive", type=int, metavar="DEPTH", nargs="?", const=0,
         help="walk every order of a small world, to a depth or until there is no new state",
     )  # fmt: skip
+    parser.add_argument(
+        "--exhaustive-commits", type=int, metavar="DEPTH", nargs="?", const=0,
+        help="the same for commits of two databases; with --planted all, for their planted bugs",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args(arguments)
+    if options.exhaustive_commits is not None:
+        return commit_walks.main(options)
     if options.exhaustive is not None:
         return _exhaustive(options)
     if options.replay is not None:

@@ -14,9 +14,16 @@ from typing import Any
 
 from trace_core.kernel import limits
 from trace_core.kernel.backoff import delay
-from trace_core.kernel.errors import Conflict, Rejected, TaskCanceled, TraceError, Unavailable
+from trace_core.kernel.errors import (
+    Conflict,
+    Rejected,
+    Superseded,
+    TaskCanceled,
+    TraceError,
+    Unavailable,
+)
 from trace_core.worker.attempt import Attempt
-from trace_core.worker.outcome import CANCELED, Outcome, failure
+from trace_core.worker.outcome import CANCELED, SUPERSEDED, Outcome, failure
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +55,9 @@ def follow_up(report: Report, error: TraceError | None) -> Report | None:
             raise error
         case TaskCanceled() if report.outcome.status != "Canceled":
             return Report(report.attempt, CANCELED)
+        case Superseded() if report.outcome.status == "Completed":
+            # Newer inputs are in the output already: at once again, and no attempt is used up.
+            return Report(report.attempt, SUPERSEDED)
         case Rejected() if report.outcome.status in ("Completed", "Yielded"):
             # The platform does not take this result; without a report it would wait for the lease.
             message = f"the platform refused the result: {error.message}"

@@ -15,6 +15,7 @@ from trace_core.kernel.errors import (
     OutcomeDiffers,
     Rejected,
     StaleAttempt,
+    Superseded,
     TaskCanceled,
     TraceError,
     Unavailable,
@@ -22,7 +23,7 @@ from trace_core.kernel.errors import (
 from trace_core.worker.attempt import Attempt
 from trace_core.worker.client import HttpClient, WorkerApi, error_of
 from trace_core.worker.completions import Report, follow_up, report_until_settled
-from trace_core.worker.outcome import CANCELED, Outcome, failure
+from trace_core.worker.outcome import CANCELED, SUPERSEDED, Outcome, failure
 from trace_core.worker.wake_ups import RemoteWakeUps
 
 DONE = Outcome({"status": "Completed"})
@@ -40,7 +41,9 @@ def attempt() -> Attempt:
     return Attempt.of({"task": task, "attempt": 1, "lease_token": task["lease_token"]})
 
 
-@pytest.mark.parametrize("error", [StaleAttempt, OutcomeDiffers, TaskCanceled, Forbidden])
+@pytest.mark.parametrize(
+    "error", [StaleAttempt, Superseded, OutcomeDiffers, TaskCanceled, Forbidden]
+)
 def test_an_answer_is_raised_as_the_error_that_its_code_names(
     platform: Platform, client: HttpClient, error: type[TraceError]
 ) -> None:
@@ -125,6 +128,12 @@ def test_a_stale_completion_is_dropped_and_a_canceled_one_acknowledged() -> None
     assert follow_up(report, StaleAttempt()) is None
     assert follow_up(report, TaskCanceled()) == Report(report.attempt, CANCELED)
     assert follow_up(Report(report.attempt, CANCELED), TaskCanceled()) is None
+
+
+def test_a_result_of_older_inputs_is_reported_as_superseded_and_not_left_to_its_lease() -> None:
+    report = Report(attempt(), DONE)
+    assert follow_up(report, Superseded()) == Report(report.attempt, SUPERSEDED)
+    assert follow_up(Report(report.attempt, SUPERSEDED), Superseded()) is None
 
 
 def test_a_refused_failure_is_not_reported_again() -> None:
