@@ -166,7 +166,7 @@ class Payloads:
         """Remembered for a few seconds: how a job runs may change with the version of its DAG."""
         known = self._jobs.get(job_id)
         now = self._clock.now()
-        old = known is not None and now - self._read_at[job_id] > limits.JOB_MEMORY
+        old = now - self._read_at.get(job_id, now) > limits.JOB_MEMORY
         if known is None or old or not known.is_settled:
             known = self._jobs[job_id] = self._read_job(job_id)
             self._read_at[job_id] = now
