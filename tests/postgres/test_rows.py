@@ -42,7 +42,7 @@ def settings(state_dsn: str, data_dsn: str, tmp_path: Path) -> Settings:
         internal_port=0,
         task_port=0,
         issuer_port=0,
-        lease_seconds=2,
+        lease_seconds=3,
         retry_seconds=0,
         **UNLIMITED,
     )

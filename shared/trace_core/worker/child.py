@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import selectors
 import signal
@@ -25,6 +26,7 @@ from trace_core.worker.attempt import Reason, RunControl
 from trace_core.worker.logs import BoundedLog, Redaction
 from trace_core.worker.outcome import Outcome
 
+logger = logging.getLogger(__name__)
 _SEND_TIMEOUT = 30.0
 _CHUNK = 64 * 1024
 _DRAIN_MAX = 2 * 1024 * 1024
@@ -343,4 +345,6 @@ def with_rows(work: Work, finished: Finished, scratch: Path, control: RunControl
     try:
         return replace(finished, outcome=work.rows.keep(outcome, scratch))
     except LeaseGone as gone:
+        # Said here: a heartbeat may have learned the same meanwhile, and then nobody asks why.
+        logger.warning("task %s is no longer ours: %s", work.payload["task_id"], gone)
         return replace(finished, how=Ended.LEASE_GONE, outcome=None, reason=str(gone))

@@ -141,7 +141,6 @@ def judge(attempt: Attempt, control: RunControl, finished: Finished) -> Outcome 
         case Ended.DONE if finished.outcome is not None:
             return finished.outcome
         case Ended.LEASE_GONE:
-            logger.warning("%s is no longer ours: %s", attempt, finished.reason)
             return None
         case Ended.TIMED_OUT:
             return failure("TimedOut", f"killed after {attempt.timeout:g} s", retryable=True)
