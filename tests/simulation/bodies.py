@@ -80,7 +80,9 @@ def _slice(run: Run, fenced: dict[str, Any]) -> Completion:
         scopes = [(cursor, 0) for cursor in range(value["next"], min(behind, value["next"] + 5))]
         value["next"] = scopes[-1][0] + 1
         return _yielded(run, fenced, scopes, row["revision"], value)
-    if is_enough(world):
+    own = world.versions.jobs.get(str(run.claim.job_id))
+    # One that is held in the middle of a slice has something to say yet.
+    if is_enough(world) and not (own and own.standing == "held"):
         rest = _RESTS_FOR_GOOD if world.draining else 20.0
         return Completion(**fenced, status="Yielded", resume_after_seconds=rest)
     scopes = [(value["next"] + i, 0) for i in range(rng.randrange(2, 6))]

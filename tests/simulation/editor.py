@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.actors import Actor
 from tests.simulation.edits import EDITS, Edit
 from tests.simulation.faults import Crash
+from tests.simulation.runs import Run
 from tests.simulation.versions import Deploy
 from trace_core.identity.model import SYSTEM
 from trace_core.kernel.errors import DeployUnderWay, Invalid, NotFound, TraceError, Unavailable
@@ -99,6 +100,8 @@ class Editor(Actor):
             wanted = {j for j in edit.jobs if edit.job_key(j) not in built | first}
             same = set(result.builds) == wanted
             world.oracle.must(same, f"builds {result.builds}, not {sorted(wanted)}")
+        if result.created and result.status == "Building":
+            self._old_slices_take_long()
         return f"deploy {edit.name}: version {result.version} is {result.status} {result.builds}"
 
     def _another(self) -> Edit:
@@ -106,7 +109,7 @@ class Editor(Actor):
         dag = self.world.versions.dag_of(self.org) if self.org else None
         active = self.world.versions.edit_of(dag.active).name if dag else "first"
         edits = EDITS[self._dag]
-        weights = [1 if e.name == active else 6 if e.changed else 3 for e in edits]
+        weights = [1 if e.name == active else 3 if e.name == "settings" else 6 for e in edits]
         return self.world.rng.choices(edits, weights)[0]
 
     def _earlier(self) -> list[str]:
@@ -145,10 +148,23 @@ class Editor(Actor):
             world.oracle.must(now == back, f"rolled back to {now}, not to {back}")
         return f"roll back to version {result.version}, behind {dict(result.behind)}"
 
-    def cut_over(self) -> None:
-        """A build has become active: some see at once that it is wrong."""
-        if not self.world.draining and self.world.rng.random() < 0.5:
-            self.world.later(self.world.rng.uniform(0.3, 5), self, "changes its mind", self._regret)
+    def switched(self) -> None:
+        """Another version has become active: some see at once that it is wrong."""
+        rng = self.world.rng
+        if not self.world.draining and rng.random() < 0.4:
+            self.world.later(rng.uniform(0.3, 4), self, "changes its mind", self._regret)
+
+    def _old_slices_take_long(self) -> None:
+        """A source that is held in the middle of a slice announces what it has all the same."""
+        world = self.world
+        for turn in sorted(world.turns):
+            run = turn.actor
+            if not isinstance(run, Run) or not run.is_source or run.org_id != self.org:
+                continue
+            if turn.label == "reports" and not turn.taken and world.rng.random() < 0.7:
+                turn.taken = True
+                world.work -= 1
+                world.later(world.rng.uniform(15, 60), turn.actor, turn.label, turn.act)
 
     def _regret(self) -> str | None:
         return None if self.world.draining else self._roll_back()

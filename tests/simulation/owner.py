@@ -20,6 +20,8 @@ _WHOLE = {"active": True, "versions": 1, "jobs": 2, "slots": 1, "datasets": 2, "
 """What a deploy of `LATE` leaves."""
 _IN_THE_END: Asked = (None, 0, 30)
 """Nobody waits for a share any more; the hour still has to pass."""
+_WITH_BUILDS: Asked = (None, 0, 90)
+"""There is more to do where a DAG is edited."""
 
 
 class Owner(Actor):
@@ -95,7 +97,7 @@ class Owner(Actor):
 
     def put_right(self) -> None:
         for org in sorted(self._metered):
-            self._set(org, _IN_THE_END)
+            self._set(org, _WITH_BUILDS if self.world.versions.edited else _IN_THE_END)
         for org, answered in self._deploys.items():
             if not answered:
                 self._deploy(org)

@@ -81,8 +81,9 @@ DEPLOY_BUGS = (
     Bug("pins_not_fixed", "a candidate reads what is newest", edit(
         TASKS, _STARTS, ("coalesce(i.pinned_at, v.readable)", "v.readable"))),
     Bug("cut_over_with_open_tasks", "a build counts as whole while its tasks run", edit(
-        DEPLOY, ("build_state",), ("coalesce(sum(o.running), 0)::bigint AS running",
-                                   "0::bigint AS running"))),
+        DEPLOY, ("build_state",),
+        ("coalesce(sum(o.waiting), 0)::bigint AS waiting", "0::bigint AS waiting"),
+        ("coalesce(sum(o.running), 0)::bigint AS running", "0::bigint AS running"))),
     Bug("resumed_build_starts_anew", "each deploy of a version makes tasks of its own", edit(
         DEPLOY, ("fill_scopes",), ("(left(e.event_id::text, 32) || %(route)s)::uuid",
                                    "(left(e.event_id::text,32)||right(%(deploy_id)s::text,4))::uuid"))),
@@ -96,9 +97,10 @@ DEPLOY_BUGS = (
     Bug("settings_not_restored", "a rollback leaves settings as they are", edit(
         DEPLOY, ("put_job_settings",),
         ("WHERE v.dag_version_id = ", "WHERE %(kind)s='cutover' AND v.dag_version_id="))),
-    Bug("revived_without_wakeup", "what comes back with its version wakes nobody", edit(
-        DEPLOY, ("revive",), ("JOIN jobs j ON j.job_id = q.job_id",
-                              "JOIN jobs j ON j.job_id=q.job_id AND false"))),
+    Bug("catch_up_without_wakeup", "what a job missed is queued, and wakes nobody", all_of(
+        edit(DEPLOY, ("revive",), ("JOIN jobs j ON j.job_id = q.job_id",
+                                   "JOIN jobs j ON j.job_id=q.job_id AND false")),
+        edit(DEPLOY, ("fill_scopes", "fill_events"), ("HAVING count(*) > 0", "HAVING false")))),
     Bug("held_source_keeps_its_slot", "a source that may not run holds on to its slot", patch(
         builds.Builds, "_release", _never)),
     Bug("drained_too_early", "a rollback is over while its tasks still stop", edit(

@@ -149,6 +149,7 @@ class Versions:
             known = self.was_active.setdefault(dag.dag_id, [])
             if not known or known[-1] != dag.active:
                 known.append(dag.active)
+                self._world.editor.switched()
         signature = {
             job.job_id: (job.max_attempts, job.timeout_seconds, job.own_limit, *job.capacity_ids)
             for job in self.jobs.values()
@@ -237,7 +238,6 @@ class Versions:
             self._built(now)
         if now.status == "Draining":
             kinds["cut_over"] += 1
-            self._world.editor.cut_over()
             self._must(before.status == "Checking", f"{before.status} was cut over")
         if now.status == "ChecksFailed":
             kinds["checks_failed"] += 1
