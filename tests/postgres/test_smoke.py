@@ -38,14 +38,15 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def test_the_state_database_has_an_owner_with_a_password_and_no_more_rights(folder: Path) -> None:
+def test_the_state_database_has_an_owner_with_a_password_who_is_no_superuser(folder: Path) -> None:
     with state_database(folder) as state:
         with psycopg.connect(state.dsn) as connection:
             row = connection.execute(
                 "SELECT current_user, rolsuper, rolcreaterole FROM pg_roles"
                 " WHERE rolname = current_user"
             ).fetchone()
-            assert row == ("trace", False, False)
+            # It makes the roles of the data database, and is no superuser.
+            assert row == ("trace", False, True)
         secret = json.loads(state.secret)
         wrong = psycopg.conninfo.make_conninfo(state.dsn, password=secret["password"] + "x")
         with pytest.raises(psycopg.OperationalError, match="password"):

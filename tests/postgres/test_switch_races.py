@@ -11,7 +11,11 @@ import pytest
 
 from tests.factories import World
 from tests.postgres.test_rebuild import EDITED, fed, outputs_of, run_all, settle
+from trace_core.dag.model import Runtime
 from trace_core.identity.model import SYSTEM
+from trace_core.tasks.api import StartRequest
+from trace_core.tasks.claim import Refused
+from trace_core.tasks.model import NotClaimed
 
 __all__ = ["fed"]
 
@@ -111,3 +115,22 @@ def test_two_rollbacks_at_once_are_one_after_the_other(forward: tuple[World, Any
     run_all(world)
     settle(world)
     assert sorted(outputs_of(world, "c")) == [f"c{n}" for n in range(5)]
+
+
+def test_a_reservation_of_a_replaced_version_cannot_begin(forward: tuple[World, Any]) -> None:
+    world, source = forward
+    fast = EDITED.replace("{name: c, activation: reactive, runtime: worker",
+                          "{name: c, activation: reactive, runtime: lambda")  # fmt: skip
+    world.deploys.deploy(world.org, fast, "chain.yaml", SYSTEM)
+    world.accept(source, [world.event("a", 5)])
+    run_all(world)
+    (reserved,) = world.claims.reserve(world.org, Runtime.LAMBDA, 1)
+    world.deploys.rollback(world.org, "chain", SYSTEM, version=1)
+    request = StartRequest(
+        task_id=reserved.task_id, start_token=reserved.start_token, runner_id="late"
+    )
+    answer = world.claims.start(request)
+    assert isinstance(answer, Refused)
+    assert answer.reason is NotClaimed.HELD
+    pinned = "SELECT count(*) AS n FROM task_inputs WHERE task_id = %(task)s"
+    assert world.rows(pinned, task=reserved.task_id)[0].n == 0

@@ -258,8 +258,11 @@ class Claims:
             )
         if owner[0].canceled:
             return Refused(task_id, NotClaimed.CANCELED)
-        forbidden = owner[0].forbidden and owner[0].started_at is None
-        return Refused(task_id, NotClaimed.FORBIDDEN if forbidden else NotClaimed.ALREADY_RUNNING)
+        if owner[0].started_at is None and owner[0].forbidden:
+            return Refused(task_id, NotClaimed.FORBIDDEN)
+        if owner[0].started_at is None and owner[0].retired:
+            return Refused(task_id, NotClaimed.HELD)
+        return Refused(task_id, NotClaimed.ALREADY_RUNNING)
 
     def _take_of_job(
         self,

@@ -285,7 +285,8 @@ WITH leased AS (
       FROM jobs j
      WHERE l.task_id = %(task_id)s AND l.start_token = %(start_token)s
        AND l.started_at IS NULL AND l.canceled_at IS NULL AND j.job_id = l.job_id
-       AND NOT j.forbidden
+       -- Of a version that is gone nothing begins: its inputs are those of another one by now.
+       AND NOT j.forbidden AND j.standing <> 'retired'
     RETURNING l.*
 ),
 -- include: pin_inputs
@@ -317,7 +318,7 @@ WITH leased AS (
 -- name: org_of_start_token
 -- Whose task a start token belongs to, also after the exchange.
 SELECT l.org_id, l.canceled_at IS NOT NULL AS canceled, l.started_at, l.lease_expires_at,
-       j.forbidden
+       j.forbidden, j.standing = 'retired' AS retired
   FROM leases l
   JOIN jobs j ON j.job_id = l.job_id
  WHERE l.task_id = %(task_id)s AND l.start_token = %(start_token)s
