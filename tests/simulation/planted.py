@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.simulation.database import SQL as SIMULATION
-from tests.simulation.planted_deploys import DEPLOY_BUGS
+from tests.simulation.planted_deploys import DEPLOY_BUGS, SMALL_DEPLOY_BUGS
 from tests.simulation.planting import Bug, DoesNotMatch, all_of, edit, patch, pattern
 from trace_core.database.state import StateDatabase
 from trace_core.deploy.registration import Registration
@@ -182,12 +182,13 @@ _TASK_BUGS = (
 
 BUGS = (*_TASK_BUGS, *DEPLOY_BUGS)
 NAMES = tuple(bug.name for bug in BUGS)
+"""What schedules must catch."""
 
 
 @contextmanager
 def planted(name: str) -> Iterator[Bug]:
     """The services with that bug, until the block ends."""
-    bug = next(bug for bug in BUGS if bug.name == name)
+    bug = next(bug for bug in (*BUGS, *SMALL_DEPLOY_BUGS) if bug.name == name)
     with ExitStack() as stack:
         bug.plant(stack)
         yield bug
