@@ -216,10 +216,17 @@ class Oracle:
         if lease is None or lease.start_token != str(request.start_token):
             return frozenset({"NotFound"})
         if not lease.started:
-            return frozenset({"Canceled" if lease.canceled else "Claimed"})
+            if lease.canceled:
+                return frozenset({"Canceled"})
+            # Of a version that is gone nothing begins; the sweep cancels it in a moment.
+            return frozenset({"Held" if self._is_retired(lease.job_id) else "Claimed"})
         if lease.worker_id == request.runner_id:
             return frozenset({"Claimed"})
         return frozenset({"AlreadyRunning", "Canceled"})
+
+    def _is_retired(self, job_id: str) -> bool:
+        known = self.world.versions.jobs.get(job_id)
+        return known is not None and known.standing == "retired"
 
     def started(self, request: StartRequest, expected: Expected, answer: Claimed | Refused) -> None:
         name = self.world.name(request.task_id)
