@@ -108,7 +108,7 @@ class Attempts:
             if not newer:
                 raise Wrong(f"{process.name} is fenced, and no newer attempt has begun") from None
             return
-        if kept.fields.get("error_code") == "Unavailable":
+        if kept.fields.get("error_code") in ("Unavailable", "InUse"):
             raise Unavailable
         if kept.status == "Superseded":
             if not any(commit.pin > process.pin for commit in self.history.commits):
