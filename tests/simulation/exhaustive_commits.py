@@ -17,10 +17,12 @@ Where = tuple[Backend, Limits]
 WORLDS: dict[str, Where] = {
     "retries": (Backend.POSTGRES, Limits("AB", "", "")),
     "older": (Backend.POSTGRES, Limits("A", "A", "A")),
-    "newer": (Backend.POSTGRES, Limits("B", "B", "B")),
+    "newer": (Backend.POSTGRES, Limits("B", "B", "")),
+    "by_hand": (Backend.POSTGRES, Limits("A", "A", "A", "A", tasks=1)),
     "manifests": (Backend.S3, Limits("AB", "AB", "")),
 }
-"""Bad things happen to both tasks, to the one with older pins, to the one with newer pins."""
+"""Bad things happen to both tasks, to the one with older pins, to the one with newer pins; a person
+retries the only one; and the S3 layout."""
 _ROUNDS = 6
 """Within which everything ends: an attempt that expires, one that is superseded, and two more."""
 
