@@ -264,11 +264,6 @@ class SmallWorld:
         tables = {**services.kept_state.keep(), **data}
         return Seen(tables, names, str(services.output[1]), self._is_s3)
 
-    def look_at(self, kept: Kept) -> None:
-        """As a state that is asked for its actions only."""
-        self.now, self._tasks = kept, dict(kept.tasks)
-        self._attempts.processes, self._attempts.history = dict(kept.processes), kept.history
-
     def _keep(self) -> Kept:
         services, attempts, seen = self._services, self._attempts, self._look()
         self._read_new_pins(seen)
