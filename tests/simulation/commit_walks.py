@@ -6,7 +6,7 @@ import argparse
 import os
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from multiprocessing import get_context
 
@@ -34,8 +34,7 @@ def small_world(backend: Backend, limits: Limits) -> Iterator[SmallWorld]:
         server.release()
 
 
-def _walk(asked: tuple[str, int | None]) -> tuple[str, Found, float]:
-    name, depth = asked
+def _walk(name: str, depth: int | None) -> tuple[str, Found, float]:
     with small_world(*WORLDS[name]) as world:
         began = time.monotonic()
         return name, explore(world, depth=depth), time.monotonic() - began
@@ -55,10 +54,11 @@ def main(options: argparse.Namespace) -> int:
     good = True
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
         if options.planted:
-            walks = pool.map(_catch, [bug.name for bug in BUGS])
+            walks = [pool.submit(_catch, bug.name) for bug in BUGS]
         else:
-            walks = pool.map(_walk, [(name, depth) for name in WORLDS])
-        for name, found, seconds in walks:
+            walks = [pool.submit(_walk, name, depth) for name in WORLDS]
+        for walk in as_completed(walks):
+            name, found, seconds = walk.result()
             _print(name, found, seconds)
             good = good and bool(found.violations) is bool(options.planted)
     return 0 if good else 1
