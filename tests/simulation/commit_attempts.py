@@ -84,7 +84,11 @@ class Attempts:
 
     def begin(self, process: Process) -> None:
         rows = copy.copy(process.rows)
-        newer = self.history.begun.get(process.task, 0) > process.number
+        known = self.history.begun
+        newer = known.get(process.task, 0) > process.number
+        if not newer:
+            # Whoever steps in behind the fence finds it there.
+            self.remember(begun={**known, process.task: process.number})
         try:
             found = rows.begin()
         except LeaseGone:
@@ -93,7 +97,6 @@ class Attempts:
             return
         if newer:
             raise Wrong(f"{process.name} begins after a newer attempt has")
-        self.remember(begun={**self.history.begun, process.task: process.number})
         is_done = any(commit.task == process.task for commit in self.history.commits)
         if (found is not None) is not is_done:
             raise Wrong(f"{process.name} found {found}, and its task has committed: {is_done}")
@@ -136,7 +139,7 @@ class Attempts:
         newer = self.history.begun[process.task] > process.number
         known = len(self._look().records)
         try:
-            with self._services.stepping_in("data_commit:after_commit", lost):
+            with self._services.stepping_in(["data_commit:after_commit"], lost):
                 kept = process.rows.keep(self._rows_of(process), self._scratch(process))
         except LeaseGone:
             if not newer:
@@ -202,7 +205,9 @@ class Attempts:
         if answer.error is None and not is_newest:
             raise Wrong(f"a report of {process.name}, which is stale, came to {answer.status}")
         lease = before.leased.get(process.task, {})
-        over = (lease.get("canceled_at"), before.ended.get(process.task) == "Canceled")
+        over = [lease.get("canceled_at")]
+        over += [task == process.task and row["outcome"] == "Canceled"
+                 for task, row in before.of("attempts")]  # fmt: skip
         superseded = self._is_s3 and isinstance(answer.error, Superseded)
         if answer.error is not None and is_newest and not any(over) and not superseded:
             raise Wrong(f"a report of {process.name} was refused: {answer.error.message}")

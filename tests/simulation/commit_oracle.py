@@ -41,6 +41,8 @@ class History:
     """The newest attempt of each task that was claimed."""
     begun: Mapping[str, int] = field(default_factory=dict)
     """The newest attempt of each task that took over in the data database."""
+    retried: str = ""
+    """The tasks that a person queued again."""
     read: tuple[tuple[str, ...], ...] = ()
     """The rows of each pin, as its first reader got them."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -82,7 +82,8 @@ class Services:
         self.state = StateDatabase(state_dsn, crash_points=self._point)
         self.data = DataDatabase(data_dsn, crash_points=self._point)
         self.objects = KeptObjects()
-        self._steps_in: tuple[str, Callable[[], None]] | None = None
+        self._points: list[str] = []
+        self._step_in: Callable[[], None] = _nothing
         state, clock, ids, waker = self.state, self.clock, self.ids, _Deaf()
         self.org = Orgs(state, clock, ids).ensure_org("acme")
         Deploys(state, clock, ids, waker, CATALOG).deploy(self.org, DAG, "small.yaml", SYSTEM)
@@ -117,18 +118,19 @@ class Services:
         return tuple(sorted(found.column("value").to_pylist()))
 
     @contextmanager
-    def stepping_in(self, point: str, act: Callable[[], None]) -> Iterator[None]:
-        """Somebody acts when another one reaches a named point for the first time."""
-        self._steps_in = (point, act)
+    def stepping_in(self, points: Sequence[str], act: Callable[[], None]) -> Iterator[None]:
+        """Somebody acts when another one has reached all these points, in whatever order."""
+        self._points, self._step_in = list(points), act
         try:
             yield
         finally:
-            self._steps_in = None
+            self._points = []
 
     def _point(self, name: str) -> None:
-        if self._steps_in is not None and name == self._steps_in[0]:
-            act, self._steps_in = self._steps_in[1], None
-            act()
+        if name in self._points:
+            self._points.remove(name)
+            if not self._points:
+                self._step_in()
 
     def _read_manifest(self, key: str, prefix: str, expected: ManifestIdentity) -> Manifest:
         return verify_manifest(self.objects, key, prefix, expected)
@@ -156,6 +158,10 @@ class Services:
         if self.backend is Backend.POSTGRES:
             table = VersionTable(dataset, version, COLUMNS, UpdateStrategy.REPLACE)
             VersionTables(self.data).ensure_version(table)
+
+
+def _nothing() -> None:
+    """Nobody steps in."""
 
 
 def _half() -> float:

@@ -17,10 +17,12 @@ Where = tuple[Backend, Limits]
 WORLDS: dict[str, Where] = {
     "retries": (Backend.POSTGRES, Limits("AB", "", "")),
     "older": (Backend.POSTGRES, Limits("A", "A", "A")),
-    "newer": (Backend.POSTGRES, Limits("B", "B", "B")),
+    "newer": (Backend.POSTGRES, Limits("B", "B", "")),
+    "by_hand": (Backend.POSTGRES, Limits("A", "A", "A", "A", tasks=1)),
     "manifests": (Backend.S3, Limits("AB", "AB", "")),
 }
-"""Bad things happen to both tasks, to the one with older pins, to the one with newer pins."""
+"""Bad things happen to both tasks, to the one with older pins, to the one with newer pins; a person
+retries the only one; and the S3 layout."""
 _ROUNDS = 6
 """Within which everything ends: an attempt that expires, one that is superseded, and two more."""
 
@@ -39,9 +41,23 @@ class Found:
 
 @dataclass
 class _State:
+    """One state, the way into it, and where each possible action leads."""
+
     kept: Kept
     path: tuple[str, ...]
+    actions: tuple[str, ...]
+    left: str | None
+    """What is still to be done."""
+    leased: tuple[str, ...]
     leads_to: dict[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(world: SmallWorld, path: tuple[str, ...]) -> _State:
+        now = world.now
+        left = unfinished(now.seen, now.history)
+        # What was parsed of it takes more room than all the rest.
+        kept = replace(now, seen=replace(now.seen))
+        return _State(kept, path, tuple(world.actions()), left, tuple(now.seen.leased))
 
 
 class _Stop(Exception):
@@ -53,7 +69,7 @@ class Walk:
         self._world = world
         self._first_only = first_only
         self.found = Found()
-        self._states = {world.now.key: _State(world.now, ())}
+        self._states = {world.now.key: _State.of(world, ())}
         self._ends: set[str] = set()
         """States from which everything is known to end."""
 
@@ -92,9 +108,7 @@ class Walk:
 
     def _step(self, key: str) -> Iterator[str]:
         """Take every action that is possible here; answers the states that are new."""
-        state = self._states[key]
-        self._world.put_back(state.kept)
-        for action in list(self._world.actions()):
+        for action in self._states[key].actions:
             known = len(self._states)
             reached = self._go(key, action)
             if reached is not None and len(self._states) > known:
@@ -113,9 +127,7 @@ class Walk:
             self._violated(path, world.problem)
             return None
         if reached not in self._states:
-            # What was parsed of it takes more room than all the rest.
-            kept = replace(world.now, seen=replace(world.now.seen))
-            self._states[reached] = _State(kept, path)
+            self._states[reached] = _State.of(world, path)
         return reached
 
     def _violated(self, path: tuple[str, ...], problem: str) -> None:
@@ -137,8 +149,7 @@ class Walk:
             if following is None:
                 return
             passed.append(following)
-            kept = self._states[following].kept
-            left = unfinished(kept.seen, kept.history)
+            left = self._states[following].left
         self._violated(self._states[key].path, f"does not end: {left}")
 
     def _round(self, key: str) -> str | None:
@@ -147,24 +158,20 @@ class Walk:
             if following is None:
                 return None
             key = following
-        return self._go(key, "sweep") if "sweep" in self._possible(key) else key
+        return self._go(key, "sweep") if "sweep" in self._states[key].actions else key
 
     def _run(self, key: str, task: str) -> str | None:
         """Give a task to a new worker, which does all that it should."""
         for verb in ("expire", "claim", "begin", "write", "commit", "report"):
-            kept = self._states[key].kept
-            newest = f"{task}{kept.history.claimed.get(task, 0)}"
+            state = self._states[key]
+            newest = f"{task}{state.kept.history.claimed.get(task, 0)}"
             action = f"{verb}_{task if verb in ('expire', 'claim') else newest}"
-            if action in self._possible(key) or (verb == "expire" and task in kept.seen.leased):
+            if action in state.actions or (verb == "expire" and task in state.leased):
                 reached = self._go(key, action)
                 if reached is None:
                     return None
                 key = reached
         return key
-
-    def _possible(self, key: str) -> list[str]:
-        self._world.look_at(self._states[key].kept)
-        return list(self._world.actions())
 
 
 def explore(world: SmallWorld, *, depth: int | None = None) -> Found:

@@ -68,14 +68,15 @@ def _never(_original: Any) -> Any:
     return lambda *_arguments, **_rest: None
 
 
+def _promise(_self: Any, task_id: Any, attempt: int, lease_sequence: int) -> DataFence:
+    return DataFence(task_id, 1, attempt, lease_sequence)
+
+
 def _promised_fence(begin: Any) -> Any:
     """The fence is a promise, kept when the attempt writes."""
 
-    def promise(_self: Any, task_id: Any, attempt: int, lease_sequence: int) -> DataFence:
-        return DataFence(task_id, 1, attempt, lease_sequence)
-
     def begun(self: TaskRows, payload: Any) -> Any:
-        with mock.patch.object(PostgresOutput, "advance_fence", promise):
+        with mock.patch.object(PostgresOutput, "advance_fence", _promise):
             return begin(self, payload)
 
     return begun
@@ -88,6 +89,19 @@ def _late_fence(store: Any) -> Any:
         return store(self, payload, begun, *rest)
 
     return stored
+
+
+def _after_the_look(begin: Any) -> Any:
+    """First the record, then the fence."""
+
+    def begun(self: TaskRows, payload: Any) -> Any:
+        with mock.patch.object(PostgresOutput, "advance_fence", _promise):
+            found = begin(self, payload)
+        fence = found.fence
+        self._output().advance_fence(fence.task_id, fence.attempt, fence.lease_sequence)
+        return found
+
+    return begun
 
 
 def _from_a_sequence(_lock_counters: Any) -> Any:
@@ -197,6 +211,9 @@ BUGS = (
     Bug("fence_not_locked", "the next attempt takes over in the middle of a commit", _edit(
         "lock_fence", " FOR UPDATE", ""),
         f"{_RETRIED} commit_A1/begin_A2"),
+    Bug("record_before_the_fence", "a retry looks for a record before it takes over", _patch(
+        TaskRows, "begin", _after_the_look),
+        f"{_RETRIED} begin_A2/commit_A1"),
     Bug("numbers_from_a_sequence", "a number is taken whether its commit is or not", _patch(
         postgres_output, "_lock_counters", _from_a_sequence),
         f"{_SLOW} commit_A1/commit_B1"),

@@ -58,6 +58,9 @@ class Limits:
     expires: str = "AB"
     cancels: str = "AB"
     loses: str = "AB"
+    retries: str = ""
+    """By hand, once."""
+    tasks: int = len(TASKS)
 
 
 class SmallWorld:
@@ -78,7 +81,7 @@ class SmallWorld:
     def actions(self) -> Iterator[str]:
         """What may happen now."""
         seen = self.now.seen
-        if len(self._tasks) < len(TASKS):
+        if len(self._tasks) < self._limits.tasks:
             yield "advance"
         for task in self._tasks:
             if task in seen.waiting:
@@ -88,9 +91,14 @@ class SmallWorld:
                 yield f"expire_{task}"
             if task in self._limits.cancels and task not in seen.ended and not canceled:
                 yield f"cancel_{task}"
+            may_retry = task in self._limits.retries and task not in self._attempts.history.retried
+            if may_retry and seen.ended.get(task, "Completed") != "Completed":
+                yield f"retry_{task}"
         unmarked = any(row["registered_at"] is None for row in seen.records)
         if unmarked:
             yield "sweep"
+            if len(seen.commits) < len(seen.records):
+                yield "sweep/sweep"
         for process in list(self._attempts.processes.values()):
             yield from self._of_process(process)
             if process.outcome is not None:
@@ -109,6 +117,9 @@ class SmallWorld:
             return
         elif process.stage == "claimed":
             yield f"begin_{process.name}"
+            for other in self._attempts.processes.values():
+                if other.task == process.task and other.stage == "begun":
+                    yield f"begin_{process.name}/commit_{other.name}"
         elif process.stage in ("begun", "committed"):
             yield f"commit_{process.name}"
         if process.stage == "begun":
@@ -127,8 +138,8 @@ class SmallWorld:
         outer, _, inner = action.partition("/")
         try:
             if inner:
-                point = _POINTS[outer.partition("_")[0]]
-                with self._services.stepping_in(point, partial(self._step_in, inner)):
+                points = _POINTS[outer.partition("_")[0]]
+                with self._services.stepping_in(points, partial(self._step_in, inner)):
                     self._do(outer, alone=False)
             else:
                 self._do(outer)
@@ -147,7 +158,7 @@ class SmallWorld:
         elif subject in self._tasks:
             of_task: dict[str, Callable[[str], None]] = {
                 "claim": self._claim, "expire": self._expire, "cancel": self._cancel,
-                "takeover": self._take_over,
+                "takeover": self._take_over, "retry": self._retry,
             }  # fmt: skip
             of_task[verb](subject)
         elif verb == "report":
@@ -235,6 +246,10 @@ class SmallWorld:
     def _cancel(self, task: str) -> None:
         self._services.admin.cancel(self._services.org, self._tasks[task], SYSTEM)
 
+    def _retry(self, task: str) -> None:
+        self._services.admin.retry(self._services.org, self._tasks[task], SYSTEM)
+        self._attempts.remember(retried=self._attempts.history.retried + task)
+
     def _sweep(self) -> None:
         found = self._services.sweep.run_once()
         if found.refused:
@@ -248,11 +263,6 @@ class SmallWorld:
         names = {str(task_id): name for name, task_id in self._tasks.items()}
         tables = {**services.kept_state.keep(), **data}
         return Seen(tables, names, str(services.output[1]), self._is_s3)
-
-    def look_at(self, kept: Kept) -> None:
-        """As a state that is asked for its actions only."""
-        self.now, self._tasks = kept, dict(kept.tasks)
-        self._attempts.processes = dict(kept.processes)
 
     def _keep(self) -> Kept:
         services, attempts, seen = self._services, self._attempts, self._look()
@@ -313,9 +323,10 @@ class SmallWorld:
 
 
 _POINTS = {
-    "commit": "data_commit:output_written",
-    "report": "complete_one:begin",
-    "sweep": "reconcile:begin",
+    "begin": ["advance_fence:before_commit", "find_records:begin"],
+    "commit": ["data_commit:output_written"],
+    "report": ["complete_one:begin"],
+    "sweep": ["reconcile:begin"],
 }
-"""Where somebody steps in: rows are written and not committed; what is reported has been verified;
-what is registered has been read."""
+"""Where somebody steps in: between the fence and the look for a record; when rows are written and
+not committed; when what is reported has been verified, and what is registered has been read."""
