@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from tests.factories import CHAIN, World
@@ -124,3 +125,13 @@ def test_a_build_counts_what_still_runs_of_one_that_was_given_up(fed: Any) -> No
     assert world.complete(claim).error is None
     assert [row.running for row in world.rows(running)] == [0]
     assert len(world.claim(10)) == 1
+
+
+def test_a_rollback_returns_to_the_last_version_whatever_the_clocks_say(fed: Any) -> None:
+    world, _source = fed
+    world.deploys.deploy(world.org, WITHOUT_C, "chain.yaml", SYSTEM)
+    world.clock.advance(timedelta(seconds=-4))  # the next host is slow
+    changed = CHAIN.replace("{name: b,", "{name: b, max_attempts: 7,")
+    world.deploys.deploy(world.org, changed, "chain.yaml", SYSTEM)
+    world.deploys.deploy(world.org, CHAIN, "chain.yaml", SYSTEM)
+    assert world.deploys.rollback(world.org, "chain", SYSTEM).version == 3

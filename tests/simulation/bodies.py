@@ -83,7 +83,9 @@ def _slice(run: Run, fenced: dict[str, Any]) -> Completion:
     own = world.versions.jobs.get(str(run.claim.job_id))
     # One that is held in the middle of a slice has something to say yet.
     if is_enough(world) and not (own and own.standing == "held"):
-        rest = _RESTS_FOR_GOOD if world.draining else 20.0
+        # Another version's source may be built again, and then has to go on.
+        is_last = world.draining and (own is None or own.standing == "active")
+        rest = _RESTS_FOR_GOOD if is_last else 20.0
         return Completion(**fenced, status="Yielded", resume_after_seconds=rest)
     scopes = [(value["next"] + i, 0) for i in range(rng.randrange(2, 6))]
     if value["next"] and world.faults.happens("event_repeated", 0.2):

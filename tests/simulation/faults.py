@@ -26,15 +26,13 @@ KINDS = (
 )  # fmt: skip
 
 _FIRST_TIME, _LATER = 0.05, 0.006
-_SELDOM_SEEN, _SELDOM = (
-    ("deploy:", "set_quota:", "rollback:", "cutover:", "cancel_deploy:", "pause_deploy:",
-     "note_report:", "rest_sources:"), 0.07,
-)  # fmt: skip
+_CRASHES = {
+    "deploy": 0.08, "set_quota": 0.15, "rollback": 0.08, "cancel_deploy": 0.08,
+    "pause_deploy": 0.08, "note_report": 0.15, "cutover": 0.15, "rest_sources": 0.25,
+    "deploy_status": 0.08, "fill_gap": 0.03, "revive": 0.03, "release_kept": 0.03,
+    "deploy_end": 0.03,
+}  # fmt: skip
 """What happens once or twice in a schedule, or not at all, crashes the more often."""
-_OF_BUILDS, _IN_BUILDS = (
-    ("fill_gap:", "revive:", "release_kept:", "deploy_status:", "deploy_end:"),
-    0.03,
-)
 _LOST_CONNECTION = 0.01
 
 
@@ -67,12 +65,8 @@ class Faults:
         if not self.on:
             return
         draw = self.rng.random()
-        likely = _FIRST_TIME if first else _LATER
-        if name.startswith(_SELDOM_SEEN):
-            likely = _SELDOM
-        elif name.startswith(_OF_BUILDS):
-            likely = _IN_BUILDS
-        crash = likely * self.intensity
+        seldom = _FIRST_TIME if first else _LATER
+        crash = _CRASHES.get(name.partition(":")[0], seldom) * self.intensity
         if draw < crash:
             self.kinds["crash"] += 1
             self.crashed[name] += 1
