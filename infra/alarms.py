@@ -60,6 +60,7 @@ ALARMS = (
     Alarm("PurgesOverdue", "purge", "PurgesOverdue", "staging_cleanup", 0, 60, Statistic.MINIMUM),
     Alarm("DeployAge", "deploys", "DeployAge", "reaper", 21_600, 15),
     Alarm("DeploysStuck", "deploys", "DeploysStuck", "reaper", 0, 10, Statistic.MINIMUM),
+    Alarm("JobsForbidden", "read_rights", "JobsForbidden", "reaper", 0, 1),
     Alarm(
         "HistoryMonthsAhead",
         "history_partitions",

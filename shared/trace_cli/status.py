@@ -27,12 +27,18 @@ def status(as_json: AsJson = False) -> None:
         say(summary(found))
         if found.totals.failed:
             hint("Next: trace task list --status Failed")
+        if any(each.forbidden for each in found.jobs):
+            hint(
+                "Forbidden: who deployed it may no longer read an input. "
+                "Next: trace dataset show NAME, of each input from another DAG"
+            )
 
 
 def _row(job: JobStatus, now: datetime) -> tuple[object, ...]:
     marks = [
         *([] if job.standing == "active" else [job.standing]),
         *(["paused"] if job.paused else []),
+        *(["forbidden"] if job.forbidden else []),
     ]
     name = f"{job.job} ({', '.join(marks)})" if marks else job.job
     counts = (job.queued, job.running, job.retrying, job.failed, job.completed_24h)

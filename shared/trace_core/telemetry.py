@@ -160,6 +160,7 @@ def backlog_figures(backlog: BacklogMetrics, now: datetime) -> dict[str, float]:
         "OutboxAge": age(backlog.oldest_pending_at),
         "DeployAge": age(backlog.oldest_deploy_at),
         "DeploysStuck": backlog.deploys_stuck,
+        "JobsForbidden": backlog.jobs_forbidden,
     }
 
 

@@ -69,5 +69,7 @@ def test_a_revoked_right_stops_claims_and_says_so_and_a_new_grant_lets_them_go_o
     assert world.claims.claim_ids(world.org, [row.task_id], "w") == [
         Refused(row.task_id, NotClaimed.FORBIDDEN)
     ]
+    assert world.views.backlog().jobs_forbidden == 1
     rights.set_read_roles(world.org, "numbers", ["analysts"], SYSTEM)
+    assert world.views.backlog().jobs_forbidden == 0
     assert len(settle(world)) == 10

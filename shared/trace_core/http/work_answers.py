@@ -36,6 +36,9 @@ class JobStatus(Counts):
     standing: Literal["active", "held", "candidate"] = Field(
         description="`candidate`: of a version that is built; `held`: waits for that build."
     )
+    forbidden: bool = Field(
+        description="It may not read one of its inputs: whoever deployed it has lost that right."
+    )
     paused: bool
     oldest_ready_at: Time | None
 

@@ -106,6 +106,10 @@ class Ids:
             for _ in range(count)
         ]
 
+    def bits(self, width: int) -> int:
+        """A number that is drawn, for what should happen once in so many times."""
+        return self._random_bits(width)
+
     def secret(self, count: int = 32) -> bytes:
         """Bytes that nobody can guess."""
         return self._random_bits(count * 8).to_bytes(count, "big")

@@ -36,6 +36,8 @@ from trace_core.tasks.room import InLine, orgs_in_line, within
 from trace_core.tasks.statements import SQL
 
 _BOTH = [Priority.LIVE.value, Priority.BACKFILL.value]
+_SHARE_OF_BUILDS = 3
+"""Bits: one claim in eight serves builds that hold live work before all live work of others."""
 
 
 @dataclass(frozen=True)
@@ -176,9 +178,13 @@ class Claims:
         concurrency: int | None = None,
     ) -> None:
         skipped: list[UUID] = []
+        builds_first = self._ids.bits(_SHARE_OF_BUILDS) == 0
         while True:
             params = self._lease_params(verb, org_id, worker_id, limit - len(found))
-            lanes = {**params, "runtime": runtime.value, "skipped_jobs": Uuids(skipped)}
+            lanes = {
+                **params, "runtime": runtime.value, "skipped_jobs": Uuids(skipped),
+                "builds_first": builds_first,
+            }  # fmt: skip
             if concurrency is None:
                 rows = self._state.write(verb, SQL[verb], lanes)
             else:

@@ -68,9 +68,13 @@ leased AS (
 -- include: no_pins
 
 -- fragment: claimable_jobs
--- Jobs that may run at all, of this org and runtime.
+-- Jobs that may run at all, of this org and runtime. Live work never waits for a backfill, but it does
+-- wait for a build that holds some of it: one claim in a few serves those builds first.
 claimable AS (
-    SELECT j.job_id, j.timeout_seconds, j.capacity_ids, j.activation = 'source' AS of_source
+    SELECT j.job_id, j.timeout_seconds, j.capacity_ids, j.activation = 'source' AS of_source,
+           %(builds_first)s AND j.standing = 'candidate'
+           AND EXISTS (SELECT FROM jobs h
+                        WHERE h.dag_id = j.dag_id AND h.standing = 'held') AS first
       FROM jobs j
      WHERE j.org_id = %(org_id)s AND j.runtime = %(runtime)s AND j.claimable AND NOT j.forbidden
        AND j.job_id <> ALL (%(skipped_jobs)b::uuid[])
@@ -83,8 +87,7 @@ claimable AS (
 lane AS MATERIALIZED (
     SELECT c.job_id, c.timeout_seconds, c.of_source, c.capacity_ids <> '{}' AS metered,
            head.priority,
-           bool_or(c.capacity_ids <> '{}') OVER (ORDER BY head.priority, head.task_id) AS beyond,
-           row_number() OVER (ORDER BY head.priority, head.task_id) AS place
+           bool_or(c.capacity_ids <> '{}') OVER lanes AS beyond, row_number() OVER lanes AS place
       FROM claimable c
      CROSS JOIN LATERAL (
            SELECT r.priority, r.task_id
@@ -92,6 +95,7 @@ lane AS MATERIALIZED (
             WHERE r.job_id = c.job_id
             ORDER BY r.priority, r.task_id
             LIMIT 1) head
+    WINDOW lanes AS (ORDER BY NOT c.first, head.priority, head.task_id)
 ),
 picked AS MATERIALIZED (
     SELECT p.row_id, l.job_id, l.timeout_seconds

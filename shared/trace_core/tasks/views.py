@@ -36,6 +36,8 @@ class BacklogMetrics:
     oldest_deploy_at: datetime | None
     deploys_stuck: int
     """Builds with an error, or whose checks failed: they wait for a person."""
+    jobs_forbidden: int
+    """Jobs that may no longer read an input, since whoever deployed them may not."""
 
 
 class Views:
@@ -139,6 +141,7 @@ class Views:
             outbox.oldest_pending_at,
             deploys.oldest_at,
             deploys.stuck,
+            self._state.read(SQL["jobs_forbidden"], {})[0].count,
         )
 
 

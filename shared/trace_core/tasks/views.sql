@@ -191,7 +191,7 @@ SELECT e.event_id, e.dataset_version, e.scope, e.range_start, e.range_end, e.rev
 -- name: job_backlog
 -- What waits and runs, for each job of the active versions and of those that are built.
 SELECT j.job_id, d.name AS dag, j.name AS job, j.operator, j.runtime, j.activation, j.standing,
-       d.paused_at IS NOT NULL AS paused,
+       j.forbidden, d.paused_at IS NOT NULL AS paused,
        (SELECT count(*) FROM (SELECT FROM ready r WHERE r.job_id = j.job_id LIMIT 100000) c)
            AS queued,
        (SELECT min(r.ready_at) FROM (SELECT ready_at FROM ready r WHERE r.job_id = j.job_id
@@ -251,6 +251,12 @@ SELECT min(b.created_at) AS oldest_at,
        count(*) FILTER (WHERE b.status = 'ChecksFailed' OR b.error IS NOT NULL) AS stuck
   FROM deploys b
  WHERE b.ended_at IS NULL AND b.status IN ('Building', 'Checking', 'ChecksFailed')
+
+-- name: jobs_forbidden
+-- Jobs whose tasks wait until somebody may read their inputs again.
+SELECT count(*) AS count
+  FROM jobs j
+ WHERE j.forbidden AND j.standing IN ('active', 'held', 'candidate')
 
 -- fragment: outbox_counts
 SELECT count(*) FILTER (WHERE o.status = 'Pending') AS pending,

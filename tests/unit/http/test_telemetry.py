@@ -78,6 +78,7 @@ def test_the_figures_of_the_backlog_are_depths_and_ages() -> None:
         NOW + timedelta(seconds=1),
         NOW - timedelta(seconds=90),
         2,
+        1,
     )
     assert telemetry.backlog_figures(backlog, NOW) == {
         "BacklogDepth": 5,
@@ -91,4 +92,5 @@ def test_the_figures_of_the_backlog_are_depths_and_ages() -> None:
         "OutboxAge": 0.0,
         "DeployAge": 90.0,
         "DeploysStuck": 2,
+        "JobsForbidden": 1,
     }
