@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -16,6 +17,8 @@ from tests.simulation.database import Definitions, deploy_shapes
 from tests.simulation.planted import planted
 from tests.simulation.schedule import Outcome, Schedule
 
+_TELL_EVERY = 20
+"""Seconds between two words of progress."""
 CATCH_WITHIN = 60
 """Schedules in which a planted bug must be caught."""
 
@@ -80,8 +83,22 @@ def catch(deployed: Definitions, name: str, seed: int, within: int = CATCH_WITHI
 
 
 def _run_share(seeds: Sequence[int]) -> list[Outcome]:
+    found: list[Outcome] = []
+    told = time.monotonic()
     with definitions() as deployed:
-        return [_small(run(deployed, seed)) for seed in seeds]
+        for seed in seeds:
+            outcome = _small(run(deployed, seed))
+            found.append(outcome)
+            if outcome.violation is not None:
+                _tell(f"seed {seed}: {outcome.violation}")
+            elif time.monotonic() > told + _TELL_EVERY:
+                told = time.monotonic()
+                _tell(f"{len(found)} of {len(seeds)} schedules of this process")
+    return found
+
+
+def _tell(progress: str) -> None:
+    print(progress, file=sys.stderr, flush=True)
 
 
 def _small(outcome: Outcome) -> Outcome:
@@ -92,8 +109,12 @@ def _small(outcome: Outcome) -> Outcome:
 
 def _catch_share(share: tuple[Sequence[str], int]) -> list[Caught]:
     names, seed = share
+    found: list[Caught] = []
     with definitions() as deployed:
-        return [catch(deployed, name, seed) for name in names]
+        for name in names:
+            found.append(catch(deployed, name, seed))
+            _tell(f"{name}: {'missed' if found[-1].seed is None else 'caught'}")
+    return found
 
 
 def run_many(seeds: Sequence[int], processes: int) -> list[Outcome]:
