@@ -319,7 +319,9 @@ SELECT json_build_array(
          ON (t.task_id, t.attempt, t.lease_sequence) = (l.task_id, l.attempt, l.lease_sequence)
        JOIN edges e ON e.job_id = l.job_id AND e.input_index = t.input_index
        JOIN candidate_inputs i ON i.job_id = l.job_id AND i.dataset_uuid = e.dataset_uuid
-      WHERE t.dataset_version <> i.dataset_version OR t.commit_number <> i.pinned_at),
+      -- A reservation still has the numbers of the attempt before it.
+      WHERE l.started_at IS NOT NULL
+        AND (t.dataset_version <> i.dataset_version OR t.commit_number <> i.pinned_at)),
     (SELECT json_agg(json_build_array(p.dag_id, p.name, s.name))
        FROM slots s
        JOIN worker_pools p ON p.pool_id = s.pool_id
