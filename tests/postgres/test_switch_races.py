@@ -134,3 +134,21 @@ def test_a_reservation_of_a_replaced_version_cannot_begin(forward: tuple[World, 
     assert answer.reason is NotClaimed.HELD
     pinned = "SELECT count(*) AS n FROM task_inputs WHERE task_id = %(task)s"
     assert world.rows(pinned, task=reserved.task_id)[0].n == 0
+
+
+def test_a_task_that_ends_while_its_next_build_begins_is_counted_by_neither(fed: Any) -> None:
+    world, _source = fed
+    world.deploys.deploy(world.org, EDITED, "chain.yaml", SYSTEM, concurrency=1)
+    world.builds.run_once()
+    (claim,) = world.claim(1)
+    world.deploys.cancel_deploy(world.org, "chain", SYSTEM)
+    answers: list[Any] = []
+    thread = while_committing(
+        world, "deploy:before_commit", lambda: answers.append(world.complete(claim))
+    )
+    world.deploys.deploy(world.org, EDITED, "chain.yaml", SYSTEM, concurrency=1)
+    thread.join(10)
+    assert answers[0].error is None
+    # The deploy had counted it, and it could not see the new counter. The reaper counts again.
+    world.reaper.run_once()
+    assert [row.running for row in world.rows("SELECT running FROM capacities")] == [0]

@@ -78,6 +78,8 @@ class Oracle:
         """Sources that wait for their next slice and hold on to their capacity."""
         self.held: dict[str, int] = {}
         """How many held each counter after the last step."""
+        self.drifts: dict[str, float] = {}
+        """Counters that say more than is held, and since when."""
         self.strays: dict[str, float] = {}
         """Leases that no counter knows of, and since when."""
         self.wakeups = Wakeups(world)

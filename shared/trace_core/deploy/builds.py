@@ -27,6 +27,7 @@ from trace_core.kernel.ids import DagId, Ids, OrgId
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
 from trace_core.tasks.events import RUNTIMES
+from trace_core.tasks.quotas import recount
 
 logger = logging.getLogger(__name__)
 _BATCH = 1000
@@ -79,7 +80,7 @@ def begin_build(tx: Transaction, ids: Ids, params: Mapping[str, Any]) -> None:
     tx.run(SQL["open_build"], named)
     if params["capacity_id"] is not None:
         tx.run(SQL["limit_build"], named)
-        tx.run(SQL["recount"], {"capacity_ids": [params["capacity_id"]]})
+        recount(tx, [params["capacity_id"]])
     tx.run(SQL["copy_requests"], named | {"series": ids.series()})
     follow_standing(tx, named)
     tx.run(SQL["raise_epochs"], {"versions": versions})

@@ -21,6 +21,7 @@ from trace_core.kernel.errors import Conflict
 from trace_core.kernel.ids import DagId, DagVersionId, Ids, OrgId, UserId
 from trace_core.registry.purge import reclaim
 from trace_core.tasks.events import RUNTIMES
+from trace_core.tasks.quotas import recount
 
 
 class InputsMoved(Conflict):
@@ -217,4 +218,4 @@ def _put_metering(
                 {"job_id": job.job_id, "pool_id": pool_id, "capacity_ids": capacity_ids},
             )
     if changed:
-        tx.run(SQL["recount"], {"capacity_ids": sorted(changed)})
+        recount(tx, sorted(changed))

@@ -175,29 +175,6 @@ SELECT pool_id, name, capacity_id FROM worker_pools WHERE dag_id = %(dag_id)s
 -- Another pool or counter for a job that goes on.
 UPDATE jobs SET pool_id = %(pool_id)s, capacity_ids = %(capacity_ids)s WHERE job_id = %(job_id)s
 
--- name: recount
--- Counters that meter other jobs than before hold what really runs of those.
-WITH counter AS (
-    SELECT capacity_id FROM capacities WHERE capacity_id = ANY (%(capacity_ids)b::uuid[])
-     ORDER BY capacity_id FOR UPDATE
-),
-holder AS (
-    SELECT l.job_id, l.priority FROM leases l WHERE l.metered
-     UNION ALL
-    SELECT r.job_id, r.priority FROM ready r WHERE r.keeps_capacity
-     UNION ALL
-    SELECT d.job_id, d.priority FROM delayed d WHERE d.keeps_capacity
-)
-UPDATE capacities c
-   SET running = h.running, running_backfill = h.backfill
-  FROM counter k
- CROSS JOIN LATERAL (
-       SELECT count(o.job_id) AS running, count(o.job_id) FILTER (WHERE o.priority = 1) AS backfill
-         FROM jobs j
-         JOIN holder o ON o.job_id = j.job_id
-        WHERE j.capacity_ids @> ARRAY[k.capacity_id]) h
- WHERE c.capacity_id = k.capacity_id
-
 -- name: taken_names
 -- Names that the version would publish and another DAG has.
 SELECT p.dataset_name

@@ -223,3 +223,54 @@ UPDATE capacities c
   JOIN counter k ON k.capacity_id = h.capacity_id
  WHERE c.capacity_id = h.capacity_id
 RETURNING c.capacity_id
+
+-- fragment: holders
+-- Who holds capacity: what runs, and sources that rest with it in hand.
+holder AS (
+    SELECT l.job_id, l.priority FROM leases l WHERE l.metered
+     UNION ALL
+    SELECT r.job_id, r.priority FROM ready r WHERE r.keeps_capacity
+     UNION ALL
+    SELECT d.job_id, d.priority FROM delayed d WHERE d.keeps_capacity
+)
+
+-- name: lock_to_recount
+-- A statement of its own: the next one sees what the last holder of the lock did.
+SELECT capacity_id
+  FROM capacities
+ WHERE capacity_id = ANY (%(capacity_ids)b::uuid[])
+ ORDER BY capacity_id
+   FOR UPDATE
+
+-- name: recount
+-- Locked counters come to say what is held of the jobs that they meter.
+WITH
+-- include: holders
+UPDATE capacities c
+   SET running = h.running, running_backfill = h.backfill
+  FROM unnest(%(capacity_ids)b::uuid[]) AS k (capacity_id)
+ CROSS JOIN LATERAL (
+       SELECT count(o.job_id) AS running, count(o.job_id) FILTER (WHERE o.priority = 1) AS backfill
+         FROM jobs j
+         JOIN holder o ON o.job_id = j.job_id
+        WHERE j.capacity_ids @> ARRAY[k.capacity_id]) h
+ WHERE c.capacity_id = k.capacity_id
+
+-- name: drifted
+-- Counters that say something else than what is held: a task ended while its job was given the
+-- counter, which whoever ended it could not see yet.
+WITH
+-- include: holders
+,
+held AS (
+    SELECT u.capacity_id, count(*) AS running, count(*) FILTER (WHERE o.priority = 1) AS backfill
+      FROM holder o
+      JOIN jobs j ON j.job_id = o.job_id
+     CROSS JOIN LATERAL unnest(j.capacity_ids) AS u (capacity_id)
+     GROUP BY u.capacity_id
+)
+SELECT c.capacity_id
+  FROM capacities c
+  LEFT JOIN held h ON h.capacity_id = c.capacity_id
+ WHERE (c.running, c.running_backfill)
+       IS DISTINCT FROM (coalesce(h.running, 0), coalesce(h.backfill, 0))

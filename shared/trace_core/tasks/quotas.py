@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
+from trace_core.database.arrays import Uuids
 from trace_core.database.state import StateDatabase, Transaction
 from trace_core.identity.audit import Audit
 from trace_core.identity.model import Actor
@@ -95,3 +98,17 @@ class Quotas:
 def adopt_strays(state: StateDatabase, limit: int = 1000) -> None:
     """Charge leases to the counters that came to meter their jobs while they were claimed."""
     state.write("adopt_strays", SQL["adopt_strays"], {"limit": limit})
+
+
+def recount(tx: Transaction, capacity_ids: Sequence[UUID]) -> None:
+    """Make counters say what is held of the jobs that they meter now."""
+    params = {"capacity_ids": Uuids(capacity_ids)}
+    tx.all(SQL["lock_to_recount"], params)
+    tx.run(SQL["recount"], params)
+
+
+def recount_drifted(state: StateDatabase) -> None:
+    """Counters that a task's end could not reach, since its job was given them at that moment."""
+    if drifted := [row.capacity_id for row in state.read(SQL["drifted"], {})]:
+        with state.transaction("recount") as tx:
+            recount(tx, drifted)

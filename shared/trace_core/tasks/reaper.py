@@ -19,7 +19,7 @@ from trace_core.tasks.model import (
     expired_outcome,
     lapse_counts_as_failure,
 )
-from trace_core.tasks.quotas import adopt_strays
+from trace_core.tasks.quotas import adopt_strays, recount_drifted
 from trace_core.tasks.statements import SQL
 
 
@@ -62,6 +62,7 @@ class Reaper:
             for org_id, ends in sorted(by_org.items()):
                 woke |= end_leases(tx, org_id, ends, now=now, ids=self._ids)
         adopt_strays(self._state)
+        recount_drifted(self._state)
         if woke:
             self._waker.wake(Function.OUTBOX_RELAY)
         return self._report([end for ends in by_org.values() for end in ends])
