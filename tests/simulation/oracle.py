@@ -295,7 +295,8 @@ class Oracle:
         if not is_current:
             return None if body.status == "Canceled" else REFUSED
         if task in self.canceled_tasks or task in self.world.versions.replaced:
-            return None if body.status == "Canceled" else REFUSED
+            # A report whose answer was lost may have been taken before the task was canceled.
+            return None if body.status == "Canceled" or key in self.unknown else REFUSED
         if body.status == "Canceled":
             return REFUSED
         running = lease is not None and lease.token == key[2] and lease.started
