@@ -77,7 +77,9 @@ def cut_over_lines(plan: Plan) -> Iterator[str]:
     first = plan.from_version is None
     if not cut.pointers and not first:
         yield "Takes effect at once: nothing is built and no pointer moves."
-    if cut.held:
+    elif not plan.rebuild_set and not first:
+        yield "Takes effect at once: the versions that it needs are there."
+    if cut.held and plan.rebuild_set:
         yield (
             f"Until then version {plan.from_version} answers, and live work waits: "
             f"{_list(cut.held)}."

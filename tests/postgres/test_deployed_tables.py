@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.postgres.lite_app import UNLIMITED, SilentWaker
 from trace_core.bootstrap import App
 from trace_core.database.data import DataDatabase
 from trace_core.database.state import StateDatabase
+from trace_core.deploy.service import Deploys
 from trace_core.identity.model import SYSTEM
 from trace_core.kernel.errors import Invalid
 from trace_core.kernel.ids import Ids
@@ -86,6 +88,21 @@ def test_a_table_of_which_nobody_knows_the_columns_is_refused_with_a_way_out(app
     text = DAG.replace("  readings:\n    from:", "  readings:\n    storage: postgres\n    from:")
     with pytest.raises(Invalid, match=r"job readings .*publish it with a `schema`"):
         deploy(app, text)
+    assert backends(app) == {}
+
+
+def test_outputs_of_one_job_in_two_places_are_refused_at_deploy(app: App) -> None:
+    spec = replace(app.catalog["rows_readings"], name="two_readings", outputs=2)
+    catalog = app.catalog.with_operators(spec)
+    text = DAG.replace("operator: rows_readings", "operator: two_readings")
+    text = text.replace("outputs: 1\n    update_strategy: replace\n    config", "outputs: 2\n"
+                        "    update_strategy: replace\n    config")  # fmt: skip
+    text = text.replace("  readings:\n    from: { job: readings, output: 0 }", "  readings:\n"
+                        "    from: { job: readings, output: 1 }\n    storage: postgres\n"
+                        "    schema: { columns: { number: bigint } }")  # fmt: skip
+    deploys = Deploys(app.state, app.clock, app.ids, app.waker, catalog)
+    with pytest.raises(Invalid, match=r"job readings .* kept in one place"):
+        deploys.deploy(app.own_org, text, "rows.dag.yaml", SYSTEM)
     assert backends(app) == {}
 
 

@@ -6,6 +6,7 @@ edges, tasks and state are taken up, whichever version made it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -178,8 +179,11 @@ class Registration:
                 "capacity_ids": self._capacities(job, quota),
             },
         )
-        for index in range(job.outputs):
-            backend = backend_of(self._dag, job, index, self._catalog)
+        backends = [
+            backend_of(self._dag, job, index, self._catalog) for index in range(job.outputs)
+        ]
+        _refuse_two_places(job, backends)
+        for index, backend in enumerate(backends):
             columns = columns_of(self._dag, job, index, self._catalog)
             row = self._tx.one(
                 SQL["add_output"],
@@ -281,3 +285,13 @@ class Registration:
             return
         due_at = next_tick(job.source.schedule, self._now) if job.source.schedule else NEVER
         self._tx.run(SQL["delay_source"], params | {"due_at": due_at})
+
+
+def _refuse_two_places(job: Job, backends: Sequence[str]) -> None:
+    """Two commits cannot be made one: a crash between them would leave half a result."""
+    if {Storage.POSTGRES.value, Storage.S3.value} <= set(backends):
+        raise Invalid(
+            f"Outputs of job {job.name} go to Postgres and to S3. The outputs of one job are kept"
+            " in one place: publish them with the same `storage`, or make two jobs.",
+            field=f"jobs.{job.name}.outputs",
+        )
