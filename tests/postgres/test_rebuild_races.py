@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.factories import CHAIN, World
 from tests.postgres.test_rebuild import EDITED, deploys, fed, outputs_of, run_all, settle
+from trace_core.deploy.statements import SQL as DEPLOY
 from trace_core.identity.model import SYSTEM
 from trace_core.tasks.claim import Claimed
 
@@ -135,3 +136,20 @@ def test_a_rollback_returns_to_the_last_version_whatever_the_clocks_say(fed: Any
     world.deploys.deploy(world.org, changed, "chain.yaml", SYSTEM)
     world.deploys.deploy(world.org, CHAIN, "chain.yaml", SYSTEM)
     assert world.deploys.rollback(world.org, "chain", SYSTEM).version == 3
+
+
+def test_a_build_that_begins_again_is_not_whole_before_its_tasks_are_back(fed: Any) -> None:
+    world, _source = fed
+    world.deploys.deploy(world.org, EDITED, "chain.yaml", SYSTEM)
+    world.builds.run_once()
+    world.deploys.cancel_deploy(world.org, "chain", SYSTEM)
+    while world.builds.run_once().did_something:
+        pass
+    world.deploys.deploy(world.org, EDITED, "chain.yaml", SYSTEM)
+    # One Dispatcher looks at the build while another has not come to what was canceled.
+    (deploy,) = world.state.read(DEPLOY["unended_deploys"], {})
+    world.builds._fill(deploy)
+    world.builds._look_at_build(deploy)
+    assert deploys(world)[-1].status == "Building"
+    assert len(settle(world)) == 10
+    assert deploys(world)[-1].status == "Done"

@@ -70,15 +70,14 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _exhaustive(options: argparse.Namespace) -> int:
-    began = time.monotonic()
-    with engine.definitions() as deployed:
-        found = exhaustive.explore(deployed, depth=options.exhaustive or None)
-    whole = "all of them" if found.closed else "more beyond"
-    print(f"{found.states} states, {whole}, {found.transitions} transitions to depth {found.depth} "
-          f"in {time.monotonic() - began:.0f} s, {len(found.violations)} violations")  # fmt: skip
-    for path, violation in found.violations[:10]:
-        print(f"  {' > '.join(path)}: {violation}")
-    return 1 if found.violations else 0
+    good = True
+    for name, world in exhaustive.WORLDS.items():
+        began = time.monotonic()
+        with engine.definitions() as deployed:
+            found = exhaustive.explore(deployed, depth=options.exhaustive or None, world_type=world)
+        commit_walks.show(name, found, time.monotonic() - began)
+        good = good and not found.violations
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

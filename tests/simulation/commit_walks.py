@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 
 from tests.postgres_server import PostgresServer, fastest_folder
+from tests.simulation import exhaustive
 from tests.simulation.commit_services import services
 from tests.simulation.engine import quiet
 from tests.simulation.exhaustive_commits import WORLDS, Found, Walk, explore
@@ -59,12 +60,12 @@ def main(options: argparse.Namespace) -> int:
             walks = [pool.submit(_walk, name, depth) for name in WORLDS]
         for walk in as_completed(walks):
             name, found, seconds = walk.result()
-            _print(name, found, seconds)
+            show(name, found, seconds)
             good = good and bool(found.violations) is bool(options.planted)
     return 0 if good else 1
 
 
-def _print(name: str, found: Found, seconds: float) -> None:
+def show(name: str, found: Found | exhaustive.Found, seconds: float) -> None:
     whole = "all of them" if found.closed else "more beyond"
     print(
         f"{name}: {found.states} states, {whole}, {found.transitions} transitions to depth "

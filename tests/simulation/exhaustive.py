@@ -1,4 +1,5 @@
-"""A small world, all of it: one lambda task, one slot, two runners, and every order of events.
+"""Two small worlds, all of them: one lambda task with one slot and two runners, and one job that is
+edited, cut over and rolled back while events come; in every order.
 
 Breadth first over the real services. A state is known by what the tables say, so that two paths
 into one state are walked once; its few rows are kept, and put back before each action. The key has
@@ -17,6 +18,7 @@ from tests.simulation.small_deploys import SmallDeploys
 from tests.simulation.small_world import SmallWorld
 
 World = SmallWorld | SmallDeploys
+WORLDS: dict[str, type[World]] = {"starts": SmallWorld, "deploys": SmallDeploys}
 BEYOND = 40
 """States at the depth where a walk stops from which it is tried whether all ends."""
 

@@ -29,7 +29,7 @@ _FIRST_TIME, _LATER = 0.05, 0.006
 _CRASHES = {
     "deploy": 0.08, "set_quota": 0.15, "rollback": 0.08, "cancel_deploy": 0.08,
     "pause_deploy": 0.08, "note_report": 0.15, "cutover": 0.15, "rest_sources": 0.25,
-    "recount": 0.4, "deploy_status": 0.08, "fill_gap": 0.03, "revive": 0.03, "release_kept": 0.03,
+    "deploy_status": 0.08, "fill_gap": 0.03, "revive": 0.03, "release_kept": 0.03,
     "deploy_end": 0.03,
 }  # fmt: skip
 """What happens once or twice in a schedule, or not at all, crashes the more often."""

@@ -1,5 +1,5 @@
-"""Every order of reserve, start, report, reap and retry, as far as fits into a test; all of them
-are walked by `make simulate EXHAUSTIVE=1`."""
+"""Every order of reserve, start, report, reap and retry, and of edits, cutovers and rollbacks, as
+far as fits into a test; all of them are walked by `make simulate EXHAUSTIVE=1`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from tests.postgres_server import PostgresServer
 from tests.simulation.database import Definitions, deploy_shapes
 from tests.simulation.exhaustive import explore
 from tests.simulation.planted import planted
+from tests.simulation.small_deploys import SmallDeploys
 
-DEPTH = 10
+DEPTH, DEPTH_OF_DEPLOYS = 10, 4
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +29,23 @@ def test_no_order_of_events_breaks_the_start_protocol(deployed: Definitions) -> 
     found = explore(deployed, depth=DEPTH)
     assert found.violations == []
     assert found.states > 100
+
+
+def test_no_order_of_events_breaks_a_deploy(deployed: Definitions) -> None:
+    found = explore(deployed, depth=DEPTH_OF_DEPLOYS, world_type=SmallDeploys)
+    assert found.violations == []
+    assert found.states > 100
+
+
+@pytest.mark.parametrize(
+    "name", ["epoch_not_raised", "gap_not_opened", "pins_not_fixed", "cut_over_with_open_tasks"]
+)
+def test_the_enumeration_of_deploys_finds_a_planted_bug(deployed: Definitions, name: str) -> None:
+    with planted(name):
+        found = explore(
+            deployed, depth=DEPTH_OF_DEPLOYS + 4, world_type=SmallDeploys, stop_at_first=True
+        )
+    assert found.violations
 
 
 @pytest.mark.parametrize(

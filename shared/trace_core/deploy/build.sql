@@ -412,7 +412,12 @@ SELECT count(*) AS jobs,
                 WHERE f.job_id = j.job_id AND f.outcome <> 'Completed' AND f.outcome <> 'Canceled'
                   AND f.final) AS failed,
               EXISTS (SELECT FROM gaps g WHERE g.job_id = j.job_id AND g.up_to IS NOT NULL)
-                  AS unfilled,
+                  -- A build that was given up and begins again: what was canceled comes back.
+                  OR j.activation <> 'source' AND EXISTS (
+                      SELECT FROM attempts a
+                       WHERE a.job_id = j.job_id AND a.outcome <> 'Completed'
+                         AND a.outcome = 'Canceled' AND a.final
+                         AND a.error_code = 'VersionReplaced') AS unfilled,
               j.source_kind = 'always_on' AND EXISTS (
                   SELECT FROM dataset_versions v
                     JOIN dataset_current p ON p.dataset_uuid = v.dataset_uuid

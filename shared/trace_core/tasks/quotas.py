@@ -110,5 +110,5 @@ def recount(tx: Transaction, capacity_ids: Sequence[UUID]) -> None:
 def recount_drifted(state: StateDatabase) -> None:
     """Counters that a task's end could not reach, since its job was given them at that moment."""
     if drifted := [row.capacity_id for row in state.read(SQL["drifted"], {})]:
-        with state.transaction("recount") as tx:
+        with state.transaction("reap") as tx:
             recount(tx, drifted)
