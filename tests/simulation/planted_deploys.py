@@ -87,10 +87,12 @@ DEPLOY_BUGS = (
     Bug("resumed_build_starts_anew", "each deploy of a version makes tasks of its own", edit(
         DEPLOY, ("fill_scopes",), ("(left(e.event_id::text, 32) || %(route)s)::uuid",
                                    "(left(e.event_id::text,32)||right(%(deploy_id)s::text,4))::uuid"))),
-    Bug("rollback_forgets_removed_jobs", "only jobs with a successor have a gap", edit(
-        DEPLOY, ("open_gaps",), ("AND j.standing = 'retired'", """AND j.standing = 'retired'
+    # Without the second half, what they missed is found as if they read it for the first time.
+    Bug("rollback_forgets_removed_jobs", "only jobs with a successor have a gap", all_of(
+        edit(DEPLOY, ("open_gaps",), ("AND j.standing = 'retired'", """AND j.standing = 'retired'
          AND EXISTS (SELECT FROM dag_version_jobs a JOIN jobs n ON n.job_id = a.job_id
-                      WHERE a.dag_version_id = %(to_version)s AND n.name = j.name)"""))),
+                      WHERE a.dag_version_id = %(to_version)s AND n.name = j.name)""")),
+        edit(DEPLOY, ("open_history",), ("AND r.triggers", "AND false AND r.triggers")))),
     Bug("replaced_leases_not_canceled", "what runs for a replaced version goes on", edit(
         DEPLOY, ("cancel_retired_leases",), ("AND l.canceled_at IS NULL RETURNING",
                                              "AND false RETURNING"))),
