@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.simulation.database import Definitions
-from tests.simulation.small_deploys import SmallDeploys
+from tests.simulation.small_deploys import Forward, GivenUp, SmallDeploys, ThereAndBack
 from tests.simulation.small_world import SmallWorld
 
 World = SmallWorld | SmallDeploys
-WORLDS: dict[str, type[World]] = {"starts": SmallWorld, "deploys": SmallDeploys}
+WORLDS: dict[str, type[World]] = {
+    "starts": SmallWorld, "forward": Forward, "there_and_back": ThereAndBack, "given_up": GivenUp,
+}  # fmt: skip
 BEYOND = 40
 """States at the depth where a walk stops from which it is tried whether all ends."""
 

@@ -48,8 +48,6 @@ BY_ITSELF = ("cancel", "fill", "revive", "build", "cutover", "end", "claim_work"
              "report_work", "report_rework")  # fmt: skip
 ACTIONS = (*EVENTS, "deploy", "rollback", *BY_ITSELF,
            *(f"{switch}+event" for switch in SWITCHES), "give_up")  # fmt: skip
-DEPLOYS, ROLLBACKS, CANCELS = 2, 1, 1
-"""A deploy and one more of the same definition, one rollback, and one build that is given up."""
 _VACUUM_EVERY = 200
 
 
@@ -63,6 +61,11 @@ class Kept:
 
 
 class SmallDeploys:
+    """Two events and a rewrite, a deploy and one more of the same definition, one rollback, and one
+    build that is given up: more states than anybody walks to the end. Those below are walked."""
+
+    events: tuple[str, ...] = tuple(EVENTS)
+    deploys, rollbacks, cancels = 2, 1, 1
     actions = ACTIONS
     by_itself = BY_ITSELF
     ends_within = 30
@@ -128,10 +131,11 @@ class SmallDeploys:
         return self.problem is not None or self._key != before
 
     def _next_event(self) -> str | None:
-        return next((event for event in EVENTS if event not in self._done), None)
+        return next((event for event in self.events if event not in self._done), None)
 
     def _announce(self, event: str) -> bool:
-        if event in self._done or (event == "rewrite" and "accept_0" not in self._done):
+        known = event in self.events and event not in self._done
+        if not known or (event == "rewrite" and "accept_0" not in self._done):
             return False
         cursor, revision = EVENTS[event]
         fence = self._source.fence
@@ -171,7 +175,7 @@ class SmallDeploys:
         return began
 
     def _deploy(self) -> bool:
-        if self._done.count("deploy") >= DEPLOYS:
+        if self._done.count("deploy") >= self.deploys:
             return False
         try:
             result = self._deploys.deploy(self.org, EDITED, "small.yaml", SYSTEM)
@@ -184,7 +188,7 @@ class SmallDeploys:
         return result.created
 
     def _rollback(self) -> bool:
-        if self._done.count("rollback") >= ROLLBACKS:
+        if self._done.count("rollback") >= self.rollbacks:
             return False
         try:
             self._deploys.rollback(self.org, "small", SYSTEM)
@@ -194,7 +198,7 @@ class SmallDeploys:
         return True
 
     def _give_up(self) -> bool:
-        if self._done.count("give_up") >= CANCELS:
+        if self._done.count("give_up") >= self.cancels:
             return False
         try:
             self._deploys.cancel_deploy(self.org, "small", SYSTEM)
@@ -303,3 +307,23 @@ class SmallDeploys:
 
 def _ignore(_answer: object) -> None:
     """Of a turn in a thread of its own."""
+
+
+class ThereAndBack(SmallDeploys):
+    """A deploy, its rollback, and the same deploy again, with one event and its rewrite."""
+
+    events = ("accept_0", "rewrite")
+    cancels = 0
+
+
+class GivenUp(SmallDeploys):
+    """A build that is given up and begins again, with two events."""
+
+    events = ("accept_0", "accept_1")
+    rollbacks = 0
+
+
+class Forward(SmallDeploys):
+    """One deploy and its rollback, with all events."""
+
+    deploys, cancels = 1, 0
