@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -15,8 +16,11 @@ from multiprocessing import get_context
 from tests.postgres_server import PostgresServer, fastest_folder
 from tests.simulation.database import Definitions, deploy_shapes
 from tests.simulation.planted import planted
+from tests.simulation.planting import DoesNotMatch
 from tests.simulation.schedule import Outcome, Schedule
 
+_MALFORMED = re.compile(r"a service raised (Undefined|Syntax|Ambiguous|Duplicate)")
+"""A planted bug that breaks a statement shows nothing."""
 _TELL_EVERY = 20
 """Seconds between two words of progress."""
 CATCH_WITHIN = 60
@@ -77,6 +81,8 @@ def catch(deployed: Definitions, name: str, seed: int, within: int = CATCH_WITHI
         for number in range(within):
             outcome = run(deployed, seed + number)
             if outcome.violation is not None:
+                if _MALFORMED.search(outcome.violation):
+                    raise DoesNotMatch(f"{name} is no SQL: {outcome.violation}")
                 taken = time.monotonic() - began
                 return Caught(name, seed + number, number + 1, taken, outcome.violation)
     return Caught(name, None, within, time.monotonic() - began, "")
