@@ -79,7 +79,7 @@ DEPLOY_BUGS = (
     Bug("cancel_ends_sources", "the task of a replaced source ends with it", edit(
         DEPLOY, ("cancel_retired",), ("AND j.activation <> 'source'", ""))),
     Bug("pins_not_fixed", "a candidate reads what is newest", edit(
-        TASKS, _STARTS, ("coalesce(i.pinned_at, v.readable)", "v.readable"))),
+        TASKS, _STARTS, ("coalesce(i.pinned_at, v.readable)", "v.readable "))),
     Bug("cut_over_with_open_tasks", "a build counts as whole while its tasks run", edit(
         DEPLOY, ("build_state",),
         ("coalesce(sum(o.waiting), 0)::bigint AS waiting", "0::bigint AS waiting"),

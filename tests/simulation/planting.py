@@ -41,7 +41,7 @@ def edit(statements: Statements, names: Sequence[str], *edits: tuple[str, str]) 
         changed = dict(statements.all)
         for name in names:
             for old, new in edits:
-                text, count = pattern(old).subn(lambda _match, new=new: f" {new} ", changed[name])
+                text, count = pattern(old).subn(lambda _match, new=new: new, changed[name])
                 if not count:
                     raise DoesNotMatch(f"{name} has no {old!r}")
                 changed[name] = text
