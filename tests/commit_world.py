@@ -97,6 +97,7 @@ class CommitWorld(World):
         value: str = "",
         columns: Sequence[Column] = COLUMNS,
         index: int = 0,
+        cursor_column: str | None = None,
     ) -> dict[str, Any]:
         """What the attempt wrote to its prefix, as it reports it."""
         dataset, version = self.output(job, index)
@@ -112,6 +113,7 @@ class CommitWorld(World):
             DatasetUuid(dataset), DatasetVersion(version), TaskId(claim.task_id), claim.attempt,
             claim.lease_sequence, index, scope, tuple(columns),
             (StoredObject(key, len(data), 1, hashlib.sha256(data).hexdigest(), {}, {}),),
+            cursor_column,
         )  # fmt: skip
         self.objects.create(folder + MANIFEST_NAME, manifest.canonical().encode())
         return {

@@ -18,7 +18,16 @@ from trace_core.kernel.scopes import Scope
 from trace_core.ports.object_store import ObjectStore
 from trace_core.storage.commits import Committed, DataCommit, RowsOutput
 from trace_core.storage.manifest import MANIFEST_NAME, scope_folder
-from trace_core.storage.model import Backend, Entry, ManifestIdentity, Pin, PinnedPart, replaced_by
+from trace_core.storage.model import (
+    Backend,
+    Cut,
+    Entry,
+    ManifestIdentity,
+    Pin,
+    PinnedPart,
+    Taken,
+    taken_by,
+)
 from trace_core.storage.objects import verify_manifest, write_objects
 from trace_core.storage.postgres_output import PostgresOutput
 from trace_core.storage.reader import PinnedReader
@@ -148,7 +157,7 @@ class ObjectsLayout:
     ids: Ids
     rows_per_object: int = 1000
     entries: list[Entry] = field(default_factory=list)
-    cuts: bool = False
+    cuts: bool = True
 
     def commit(self, scope: Scope, rows: Rows | pa.Table) -> int:
         one = self.definition
@@ -156,7 +165,7 @@ class ObjectsLayout:
             one.dataset_uuid, one.dataset_version, TaskId(self.ids.uuid()), 1, 1, 0, scope
         )
         live = [entry for entry in self.entries if entry.replaced_at is None]
-        closed = replaced_by(live, scope) if one.update_strategy is REPLACE else []
+        taken = taken_by(live if one.update_strategy is REPLACE else [], scope)
         prefix = f"version/{one.dataset_version}/staging/{identity.task_id}/1-1/0/"
         write_objects(
             self.store,
@@ -172,12 +181,17 @@ class ObjectsLayout:
         key = scope_folder(prefix, scope) + MANIFEST_NAME
         manifest = verify_manifest(self.store, key, prefix, identity)
         number = len({entry.number for entry in self.entries}) + 1
-        self.entries = [
-            replace(entry, replaced_at=number) if entry in closed else entry
-            for entry in self.entries
-        ]
-        self.entries.append(Entry(number, None, scope, manifest.objects))
+        self.entries = [self._after(entry, taken, number, scope) for entry in self.entries]
+        self.entries.append(Entry(number, None, scope, manifest.objects, manifest.cursor_column))
         return number
+
+    @staticmethod
+    def _after(entry: Entry, taken: Taken[Entry], number: int, scope: Scope) -> Entry:
+        if entry in taken.closed:
+            return replace(entry, replaced_at=number)
+        if entry in taken.cut and scope.range is not None:
+            return replace(entry, cuts=(*entry.cuts, Cut(number, *scope.range)))
+        return entry
 
     def part(self, number: int) -> PinnedPart:
         return self.definition.part(number, Backend.S3, self.entries)

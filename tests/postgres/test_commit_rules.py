@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -15,8 +16,10 @@ from trace_core.kernel.errors import Superseded
 from trace_core.kernel.ids import DatasetUuid, DatasetVersion, TaskId
 from trace_core.kernel.scopes import Scope
 from trace_core.registry.commits import Lease, Written, lock_versions, register
+from trace_core.registry.pins import PinResolver
 from trace_core.storage.errors import PartialOverlap
 from trace_core.storage.model import Manifest, Pin
+from trace_core.storage.scopes import EVERY_CURSOR
 
 CURSORS = 8
 NAMES = ("x", "y")
@@ -46,11 +49,12 @@ def _cells(scope: Scope) -> frozenset[Cell]:
     return frozenset([*range(CURSORS), *NAMES, "everything else"])
 
 
-@dataclass
+@dataclass(frozen=True)
 class Kept:
     number: int
     cells: frozenset[Cell]
     pins: dict[UUID, tuple[int, int]]
+    by_row: bool = False
 
 
 class Plain:
@@ -58,27 +62,37 @@ class Plain:
 
     def __init__(self) -> None:
         self.live: list[Kept] = []
-        self.shown: list[set[int]] = [set()]
+        self.shown: list[set[tuple[int, Cell]]] = [set()]
 
-    def replace(self, cells: frozenset[Cell], pins: dict[UUID, tuple[int, int]]) -> str:
+    def replace(
+        self, cells: frozenset[Cell], pins: dict[UUID, tuple[int, int]], by_row: bool = False
+    ) -> str:
         met = [kept for kept in self.live if kept.cells & cells]
         if any(kept.pins[i] > pins[i] for kept in met for i in kept.pins if i in pins):
             return "Superseded"
-        if any(not kept.cells <= cells for kept in met):
+        ranged = all(isinstance(cell, int) for cell in cells)
+        if any(not kept.cells <= cells and not (kept.by_row and ranged) for kept in met):
             return "PartialOverlap"
-        self._add([kept for kept in self.live if kept not in met], cells, pins)
+        left = [dataclasses.replace(kept, cells=kept.cells - cells) for kept in self.live]
+        self._add([kept for kept in left if kept.cells], cells, pins, by_row)
         return "rewrites" if met else "new"
 
-    def append(self, cells: frozenset[Cell], pins: dict[UUID, tuple[int, int]]) -> str:
-        self._add(list(self.live), cells, pins)
+    def append(
+        self, cells: frozenset[Cell], pins: dict[UUID, tuple[int, int]], by_row: bool = False
+    ) -> str:
+        self._add(list(self.live), cells, pins, by_row)
         return "new"
 
     def _add(
-        self, live: list[Kept], cells: frozenset[Cell], pins: dict[UUID, tuple[int, int]]
+        self,
+        live: list[Kept],
+        cells: frozenset[Cell],
+        pins: dict[UUID, tuple[int, int]],
+        by_row: bool,
     ) -> None:
-        live.append(Kept(len(self.shown), cells, pins))
+        live.append(Kept(len(self.shown), cells, pins, by_row))
         self.live = live
-        self.shown.append({kept.number for kept in live})
+        self.shown.append({(kept.number, cell) for kept in live for cell in kept.cells})
 
 
 class Real:
@@ -87,6 +101,7 @@ class Real:
         self.dataset, self.version = world.output("b")
         world.keep("b", backend, strategy)
         for statement in (
+            "DELETE FROM commit_cuts",
             "DELETE FROM commits",
             "UPDATE version_counters SET last_number = 0, readable = 0, max_end = NULL",
         ):
@@ -97,11 +112,13 @@ class Real:
             versions = lock_versions(tx, [self.version])
             return register(tx, versions, [written], self.world.clock.now())
 
-    def commit(self, step: int, scope: Scope, found: dict[UUID, tuple[int, int]]) -> str:
+    def commit(
+        self, step: int, scope: Scope, found: dict[UUID, tuple[int, int]], by_row: bool
+    ) -> str:
         lease = Lease(UUID(int=step + 1), 1, 1)
         manifest = Manifest(
             DatasetUuid(self.dataset), DatasetVersion(self.version), TaskId(lease.task_id), 1, 1,
-            0, scope, (), (),
+            0, scope, (), (), "number" if by_row else None,
         )  # fmt: skip
         written = Written(
             self.version, scope, lease, 0, manifest_key=f"{step}", manifest=manifest,
@@ -114,17 +131,36 @@ class Real:
         (told,) = done.readable
         return "rewrites" if told.rewrites else "new"
 
-    def shown(self) -> list[set[int]]:
+    def shown(self) -> list[set[tuple[int, Cell]]]:
         """What each pin shows, up to the readable one."""
         rows = self.world.commits("b")
+        cuts = self.world.rows("SELECT * FROM commit_cuts")
         return [
             {
-                row.number
+                (row.number, cell)
                 for row in rows
                 if row.number <= pin and (row.replaced_at is None or pin < row.replaced_at)
+                for cell in _cells(Scope.parse(row.scope, row.range_start, row.range_end))
+                if not any(
+                    cut.range_start <= cell <= cut.range_end
+                    for cut in cuts
+                    if isinstance(cell, int) and cut.number == row.number and cut.cut_at <= pin
+                )
             }
             for pin in range(self.world.counter("b").readable + 1)
         ]
+
+    def found(self, pin: int, scope: Scope) -> set[tuple[int, Cell]]:
+        """What a reader of a scope gets at a pin."""
+        named = Pin(DatasetUuid(self.dataset), DatasetVersion(self.version), pin, 1)
+        (part,) = PinResolver(self.world.state).resolve([named], scope=scope)
+        return {
+            (entry.number, cell)
+            for entry in part.live_entries()
+            for cell in _cells(entry.scope) & _cells(scope)
+            if not isinstance(cell, int)
+            or any(start <= cell <= end for start, end in entry.left_at(pin) or [EVERY_CURSOR])
+        }
 
 
 def _pins(found: dict[UUID, tuple[int, int]]) -> tuple[Pin, ...]:
@@ -147,16 +183,23 @@ def ruled(commit_world: CommitWorld) -> CommitWorld:
 )
 @given(
     strategy=st.sampled_from(["replace", "replace", "replace", "append"]),
-    steps=st.lists(st.tuples(scopes, pins), max_size=12),
+    steps=st.lists(st.tuples(scopes, pins, st.booleans()), max_size=12),
+    wanted=scopes,
 )
 def test_what_each_pin_shows_is_what_the_plain_model_shows(
-    ruled: CommitWorld, strategy: str, steps: list[tuple[Scope, dict[UUID, tuple[int, int]]]]
+    ruled: CommitWorld,
+    strategy: str,
+    steps: list[tuple[Scope, dict[UUID, tuple[int, int]], bool]],
+    wanted: Scope,
 ) -> None:
     plain, real = Plain(), Real(ruled, "s3", strategy)
-    for step, (scope, found) in enumerate(steps):
-        expected = getattr(plain, strategy)(_cells(scope), found)
-        assert real.commit(step, scope, found) == expected
+    for step, (scope, found, by_row) in enumerate(steps):
+        expected = getattr(plain, strategy)(_cells(scope), found, by_row)
+        assert real.commit(step, scope, found, by_row) == expected
         assert real.shown() == plain.shown
+    for pin, shown in enumerate(plain.shown):
+        meeting = {(number, cell) for number, cell in shown if cell in _cells(wanted)}
+        assert real.found(pin, wanted) == meeting
 
 
 @settings(

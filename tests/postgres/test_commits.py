@@ -18,7 +18,9 @@ from trace_core.kernel.errors import (
 from trace_core.kernel.scopes import Scope
 from trace_core.registry.commits import CommitDiffers
 from trace_core.registry.model import ColumnsDiffer, OutputsOverlap
+from trace_core.registry.pins import PinResolver
 from trace_core.storage.errors import ManifestInvalid, PartialOverlap
+from trace_core.storage.model import Pin
 from trace_core.tasks.announcements import ForeignOutput, UncommittedScope
 from trace_core.tasks.claim import Claimed
 from trace_core.tasks.outputs import ForeignLocation
@@ -205,6 +207,27 @@ def test_a_scope_that_cuts_through_a_commit_is_refused_by_name(fork: CommitWorld
     with pytest.raises(PartialOverlap):
         fork.commit(source, [fork.written(source, "a", FIVE)])
     assert len(fork.commits("a")) == 1
+
+
+def test_rows_with_cursors_are_cut_out_of_a_commit(fork: CommitWorld) -> None:
+    source = fork.take("a")
+    wide = Scope.of_range(0, 99)
+    fork.commit(source, [fork.written(source, "a", wide, cursor_column="cursor")])
+    fork.commit(source, [fork.written(source, "a", FIVE)])
+    fork.commit(source, [fork.written(source, "a", Scope.of_range(90, 120))])
+    assert fork.live("a") == {"p0-99": 1, "c5": 2, "p90-120": 3}
+    assert fork.announced("a")[1:] == [(2, "c5", True), (3, "p90-120", True)]
+    reasons = [row.reason for row in fork.rows("SELECT reason FROM invalidations ORDER BY number")]
+    assert reasons == ["commit 2 replaced 1", "commit 3 replaced 1"]
+    pins = [Pin(*fork.output("a"), number, 1) for number in (1, 2, 3)]  # type: ignore[arg-type]
+    resolver = PinResolver(fork.state)
+    left = [part.entries[0].left_at(part.pin.number) for part in resolver.resolve(pins)]
+    assert left == [((0, 99),), ((0, 4), (6, 99)), ((0, 4), (6, 89))]
+    # What is cut is found beside what cut it, by a range of either.
+    (part,) = resolver.resolve(pins[2:], scope=Scope.of_range(4, 5))
+    assert [each.number for each in part.entries] == [1, 2]
+    fork.commit(source, [fork.written(source, "a", Scope.of_range(0, 89))])
+    assert fork.live("a") == {"p90-120": 3, "p0-89": 4}
 
 
 def test_append_replaces_nothing(commit_world: CommitWorld) -> None:

@@ -216,7 +216,7 @@ def test_the_current_pins_of_published_names_come_part_by_part(commit_world: Com
     for index in (0, 1, 2):
         world.keep("a", "s3", index=index)
     source = world.take("a")
-    world.commit(source, [world.written(source, "a", FIVE)])
+    world.commit(source, [world.written(source, "a", FIVE, cursor_column="cursor")])
     resolver = PinResolver(world.state)
     found = resolver.current_pins(world.org, ["one", "both", "one"])
     hot, cold, other = (

@@ -7,11 +7,19 @@ from typing import Any
 
 import pytest
 
-from tests.commit_world import FORK, CommitWorld
+from tests.commit_world import COLUMNS, FORK, CommitWorld
+from tests.dataset_layouts import table_of
+from tests.postgres.data_world import DataWorld
+from trace_core.dag.model import UpdateStrategy
 from trace_core.kernel.errors import Invalid
+from trace_core.kernel.ids import DatasetUuid, DatasetVersion, TaskId
 from trace_core.kernel.scopes import Scope
 from trace_core.registry.commits import CommitDiffers
+from trace_core.storage.commits import DataCommit, RowsOutput
+from trace_core.storage.recorded import RecordedCommits
+from trace_core.storage.versions import VersionTable
 from trace_core.tasks.claim import Claimed
+from trace_core.tasks.complete import Completions
 
 FIVE, SIX = Scope(cursor=5), Scope(cursor=6)
 
@@ -172,3 +180,54 @@ def test_append_commits_are_told_as_new(commit_world: CommitWorld) -> None:
         commit_world.complete(task, outputs=[output])
     assert commit_world.announced("b") == [(1, "c5", False), (2, "c5", False)]
     assert [each.replaced_at for each in commit_world.commits("b")] == [None, None]
+
+
+# Against the data database ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def recorded(world: CommitWorld, data_world: DataWorld) -> CommitWorld:
+    """As `world`, where the data database is asked, and has a table for b."""
+    dataset, version = world.output("b")
+    table = VersionTable(
+        DatasetUuid(dataset), DatasetVersion(version), COLUMNS, UpdateStrategy.REPLACE
+    )
+    data_world.tables.ensure_version(table)
+    world.completions = Completions(
+        world.state, world.clock, world.ids, world.waker, world.jitter,
+        read_records=RecordedCommits(lambda: data_world.data),
+    )  # fmt: skip
+    return world
+
+
+def _commit(world: CommitWorld, data: DataWorld, task: Claimed, scope: Scope) -> int:
+    dataset, version = world.output("b")
+    fence = data.output.advance_fence(TaskId(task.task_id), task.attempt, task.lease_sequence)
+    rows = table_of([{"cursor": 5, "value": "x"}], COLUMNS)
+    output = RowsOutput(0, DatasetUuid(dataset), DatasetVersion(version), scope, rows)
+    write = DataCommit(fence, (output,), (), {"status": "Completed"})
+    return data.output.commit(write).commits[0].number
+
+
+def test_a_reported_commit_is_compared_with_the_data_database(
+    recorded: CommitWorld, data_world: DataWorld
+) -> None:
+    first, second = recorded.take("b"), recorded.take("b")
+    number = _commit(recorded, data_world, first, FIVE)
+    # Of another task, of another number, scope or predecessor: none of it is registered.
+    for wrong in (
+        recorded.recorded(second, "b", FIVE, number),
+        recorded.recorded(second, "b", FIVE, number + 1),
+    ):
+        error = recorded.complete(second, outputs=[wrong]).error
+        assert error is not None and error.code == "CommitUnknown"
+    for wrong in (
+        recorded.recorded(first, "b", SIX, number),
+        recorded.recorded(first, "b", FIVE, number, replaces=3),
+        recorded.recorded(first, "b", FIVE, 0x7FFF),
+    ):
+        error = recorded.complete(first, outputs=[wrong]).error
+        assert error is not None and error.code == "CommitUnknown"
+    assert recorded.commits("b") == [] and recorded.counter("b").readable == 0
+    done = recorded.complete(first, outputs=[recorded.recorded(first, "b", FIVE, number)])
+    assert done.status == "Completed" and recorded.counter("b").readable == number

@@ -67,6 +67,10 @@ WITH outside AS (
       JOIN edges e ON e.job_id = i.job_id AND e.dataset_uuid = i.dataset_uuid
       JOIN version_counters c ON c.dataset_version = i.dataset_version
      WHERE i.deploy_id = %(deploy_id)s AND i.pinned_at IS NOT NULL
+       AND NOT EXISTS (SELECT FROM silent_edges m
+                        WHERE m.job_id = i.job_id AND m.input_index = e.input_index
+                          AND m.dataset_uuid = i.dataset_uuid
+                          AND m.dataset_version = i.dataset_version)
      GROUP BY i.job_id, i.dataset_version, c.last_number
 ),
 scopes AS (

@@ -137,7 +137,14 @@ INSERT INTO slots AS s (slot_id, pool_id, position, name, env, secrets)
 SELECT w.slot_id, %(pool_id)s, w.position - 1, w.name, w.env, w.secrets FROM wanted w
     ON CONFLICT (pool_id, name) DO UPDATE
        SET position = excluded.position, env = excluded.env, secrets = excluded.secrets,
-           retired = false
+           retired = false,
+           -- Another key or another upstream has done nothing wrong yet.
+           failures = CASE WHEN (s.env, s.secrets) = (excluded.env, excluded.secrets)
+                           THEN s.failures ELSE 0 END,
+           quarantines = CASE WHEN (s.env, s.secrets) = (excluded.env, excluded.secrets)
+                              THEN s.quarantines ELSE 0 END,
+           quarantined_until = CASE WHEN (s.env, s.secrets) = (excluded.env, excluded.secrets)
+                                    THEN s.quarantined_until END
 
 -- name: job_of_fingerprint
 -- The job of that name whose data is what this definition would make.
@@ -197,8 +204,10 @@ SELECT dataset_uuid FROM datasets WHERE dataset_uuid = %(dataset_uuid)s FOR NO K
 
 -- name: add_edge
 -- An input; its route is the next free number of the dataset.
-INSERT INTO edges (job_id, input_index, dataset_uuid, alias, filter, triggers, route)
+INSERT INTO edges (job_id, input_index, dataset_uuid, alias, filter, triggers,
+                   announced_by_trigger, route)
 SELECT %(job_id)s, %(input_index)s, %(dataset_uuid)s, %(alias)s, %(filter)s, %(triggers)s,
+       %(announced_by_trigger)s,
        lpad(to_hex(1 + coalesce(max(('x' || e.route)::bit(16)::integer), 0)), 4, '0')
   FROM edges e
  WHERE e.dataset_uuid = %(dataset_uuid)s

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
+from trace_core.dag.announced import announced_by_trigger
 from trace_core.dag.catalog import Catalog
 from trace_core.dag.filters import to_text
 from trace_core.dag.fingerprint import job_fingerprints
@@ -240,6 +241,8 @@ class Registration:
         return found
 
     def _add_input(self, job: Job, index: int, each: JobInput) -> None:
+        announced = announced_by_trigger(self._dag, job, self._catalog)
+        spoken_for = {self._outputs[each.job, each.output] for each in announced}
         for dataset in self._datasets(job, index, each):
             params = {
                 "job_id": self._jobs[job.name],
@@ -248,6 +251,7 @@ class Registration:
                 "alias": each.alias,
                 "filter": as_json(to_text(each.where)) if each.where is not None else None,
                 "triggers": each.trigger,
+                "announced_by_trigger": dataset in spoken_for,
             }
             self._tx.one(SQL["lock_dataset"], params)
             self._tx.run(SQL["add_edge"], params)

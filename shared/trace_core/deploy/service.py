@@ -14,7 +14,7 @@ from trace_core.dag.catalog import Catalog
 from trace_core.dag.digest import content_digest
 from trace_core.dag.fingerprint import job_fingerprints
 from trace_core.dag.load import load_dag
-from trace_core.dag.model import Dag, Runtime, SourceKind
+from trace_core.dag.model import Activation, Dag, Runtime, SourceKind
 from trace_core.database.state import StateDatabase, Transaction
 from trace_core.deploy.builds import begin_build
 from trace_core.deploy.lookup import locked_dag
@@ -296,8 +296,8 @@ def _refuse_what_cannot_run(dag: Dag) -> None:
     for job in dag.jobs:
         if job.udf is not None:
             what = "code of users (`udf`)"
-        elif job.runtime is Runtime.EMR_SERVERLESS:
-            what = "`runtime: emr_serverless`"
+        elif job.runtime is Runtime.EMR_SERVERLESS and job.activation is Activation.SOURCE:
+            what = "sources with `runtime: emr_serverless`"
         else:
             continue
         raise Invalid(

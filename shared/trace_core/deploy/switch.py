@@ -20,6 +20,7 @@ from trace_core.kernel import limits
 from trace_core.kernel.errors import Conflict
 from trace_core.kernel.ids import DagId, DagVersionId, Ids, OrgId, UserId
 from trace_core.registry.purge import reclaim
+from trace_core.registry.relations import settle
 from trace_core.tasks.events import RUNTIMES
 from trace_core.tasks.quotas import recount
 
@@ -85,6 +86,7 @@ def switch_version(tx: Transaction, ids: Ids, switch: Switch) -> Switched:
     tx.run(SQL["put_publications"], params)
     tx.run(SQL["drop_parts"], params)
     tx.run(SQL["put_parts"], params)
+    settle(tx, switch.dag_id)
     if switch.from_version is not None:
         tx.run(SQL["copy_requests"], params | {"series": ids.series()})
     follow_standing(tx, params)

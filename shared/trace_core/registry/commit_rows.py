@@ -15,7 +15,7 @@ from trace_core.database.sql import Statements
 from trace_core.database.state import Row, Transaction, as_json
 from trace_core.kernel.scopes import Scope
 from trace_core.registry import model
-from trace_core.storage.model import Backend, Manifest, Pin
+from trace_core.storage.model import Backend, Cut, Manifest, Pin
 
 SQL = Statements("trace_core.registry", "commits.sql")
 
@@ -85,15 +85,22 @@ def known_manifests(tx: Transaction, written: Sequence[Written]) -> dict[str | N
 def live_commits(
     tx: Transaction, version: Version, written: Sequence[Written]
 ) -> dict[int, list[model.Commit]]:
-    live: dict[int, list[model.Commit]] = {}
     if not written or version.update_strategy is UpdateStrategy.APPEND:
-        return live
-    scopes = [scope_params(each.scope) for each in written]
+        return {}
+    return live_meeting(tx, version.dataset_version, [each.scope for each in written])
+
+
+def live_meeting(
+    tx: Transaction, dataset_version: UUID, wanted: Sequence[Scope]
+) -> dict[int, list[model.Commit]]:
+    """Of each scope, by its place, the live commits that it may meet."""
+    live: dict[int, list[model.Commit]] = {}
+    scopes = [scope_params(each) for each in wanted]
     rows = tx.all(
         SQL["live_commits"],
         {
-            "places": list(range(len(written))),
-            "versions": Uuids([version.dataset_version] * len(written)),
+            "places": list(range(len(wanted))),
+            "versions": Uuids([dataset_version] * len(wanted)),
             "scopes": [each["scope"] for each in scopes],
             "starts": Bigints([each["range_start"] for each in scopes]),
             "ends": Bigints([each["range_end"] for each in scopes]),
@@ -119,6 +126,7 @@ def add_commits(
     added: Sequence[tuple[Written, int | None]],
     closes: Sequence[tuple[int, int]],
     now: datetime,
+    cuts: Sequence[tuple[int, Cut]] = (),
 ) -> None:
     if not added:
         return
@@ -148,20 +156,45 @@ def add_commits(
                 for each in manifests
             ],
             "bytes": Bigints([each.bytes if each else None for each in manifests]),
+            "cursor_columns": [each.cursor_column if each else None for each in manifests],
             "row_counts": Bigints(
                 [each.manifest.rows if each.manifest else each.row_count for each in all_of]
             ),
         },
     )
+    close_commits(tx, version.dataset_version, closes)
+    cut_commits(tx, version.dataset_version, cuts)
+
+
+def close_commits(
+    tx: Transaction, dataset_version: UUID, closes: Sequence[tuple[int, int]]
+) -> None:
+    """Each named by its number, with the number that it is no longer valid at."""
     if closes:
         tx.run(
             SQL["close_commits"],
             {
-                "dataset_version": version.dataset_version,
+                "dataset_version": dataset_version,
                 "numbers": Bigints([number for number, _ in closes]),
                 "ats": Bigints([at for _, at in closes]),
             },
         )
+
+
+def cut_commits(tx: Transaction, dataset_version: UUID, cuts: Sequence[tuple[int, Cut]]) -> None:
+    """Take ranges from earlier commits, each named by its number."""
+    if not cuts:
+        return
+    tx.run(
+        SQL["cut_commits"],
+        {
+            "dataset_version": dataset_version,
+            "numbers": Bigints([number for number, _ in cuts]),
+            "ats": Bigints([cut.at for _, cut in cuts]),
+            "starts": Bigints([cut.start for _, cut in cuts]),
+            "ends": Bigints([cut.end for _, cut in cuts]),
+        },
+    )
 
 
 def _json(value: object) -> str:
@@ -179,6 +212,8 @@ def commit_of(row: Row) -> model.Commit:
         Scope.parse(row.scope, row.range_start, row.range_end),
         tuple(Pin.parse(each) for each in row.input_pins),
         row.replaced_at,
+        row.cursor_column,
+        tuple(Cut(*each) for each in row.cuts or ()),
     )
 
 

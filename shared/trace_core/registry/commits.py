@@ -33,7 +33,14 @@ from trace_core.registry.commit_rows import (
     pins_of,
     scope_params,
 )
-from trace_core.storage.model import Backend, Pin
+from trace_core.registry.relations import (
+    ALONE,
+    Relations,
+    refuse_moved,
+    refuse_other_columns,
+    take_from_colder,
+)
+from trace_core.storage.model import Backend, Cut, Pin
 
 __all__ = [
     "CommitDiffers",
@@ -123,7 +130,11 @@ def committed_scopes(
 
 
 def register(
-    tx: Transaction, versions: dict[UUID, Version], written: Sequence[Written], now: datetime
+    tx: Transaction,
+    versions: dict[UUID, Version],
+    written: Sequence[Written],
+    now: datetime,
+    relations: Relations = ALONE,
 ) -> Registered:
     """All of it or, by an error, nothing; what is registered already stays as it is."""
     pins: dict[Lease, tuple[Pin, ...]] = {}
@@ -143,15 +154,24 @@ def register(
         own = [
             (at, each) for at, each in enumerate(found) if each.dataset_version == dataset_version
         ]
-        one = _register_manifests if version.backend is Backend.S3 else _register_numbered
-        given = one(tx, version, [each for _, each in own], now)
+        mine = [each for _, each in own]
+        if version.backend is Backend.S3:
+            given = _register_manifests(tx, version, mine, now, relations)
+        else:
+            given = _register_numbered(tx, version, mine, now)
         numbers.update(zip((at for at, _ in own), given, strict=True))
-        readable += _advance(tx, version, given)
+        reached = _advance(tx, version, given)
+        take_from_colder(tx, relations, {dataset_version: [each.scope for each in reached]})
+        readable += reached
     return Registered(readable, [numbers[at] for at in range(len(found))])
 
 
 def _register_manifests(
-    tx: Transaction, version: Version, written: Sequence[Written], now: datetime
+    tx: Transaction,
+    version: Version,
+    written: Sequence[Written],
+    now: datetime,
+    relations: Relations,
 ) -> list[int]:
     """Numbers are given here, to what was not registered before."""
     known = known_manifests(tx, written)
@@ -170,6 +190,8 @@ def _register_manifests(
             numbers.append(before.number)
     if version.update_strategy is UpdateStrategy.REPLACE:
         model.refuse_overlaps([each.scope for each in fresh])
+    refuse_moved(tx, version, fresh, relations)
+    refuse_other_columns(version, fresh, relations)
     columns = version.columns
     for each in fresh:
         if each.manifest is not None and (each.manifest.objects or each.manifest.columns):
@@ -177,15 +199,19 @@ def _register_manifests(
     keep_columns(tx, version, columns)
     live = live_commits(tx, version, fresh)
     closes: list[tuple[int, int]] = []
+    cuts: list[tuple[int, Cut]] = []
     added = []
     for place, each in enumerate(fresh):
-        closed = model.replaced_by(
+        taken = model.replaced_by(
             live.get(place, []), each.scope, each.pins or (), version.update_strategy
         )
-        closes += [(commit.number, each.number) for commit in closed]
-        newest = max((commit.number for commit in closed), default=0)
+        closes += [(commit.number, each.number) for commit in taken.closed]
+        if each.scope.range is not None:
+            cut = Cut(each.number, *each.scope.range)
+            cuts += [(commit.number, cut) for commit in taken.cut]
+        newest = max((commit.number for commit in (*taken.closed, *taken.cut)), default=0)
         added.append((replace(each, replaces=newest), None))
-    add_commits(tx, version, added, closes, now)
+    add_commits(tx, version, added, closes, now, cuts)
     return numbers
 
 

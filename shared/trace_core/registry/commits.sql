@@ -25,20 +25,31 @@ SELECT DISTINCT v.dataset_uuid, i.dataset_version, coalesce(i.commit_number, 0) 
    AND i.lease_sequence = %(lease_sequence)s
  ORDER BY v.dataset_uuid
 
+-- fragment: cuts_of
+-- What later commits took of a commit `c`.
+(SELECT jsonb_agg(jsonb_build_array(k.cut_at, k.range_start, k.range_end)
+                  ORDER BY k.cut_at, k.range_start)
+   FROM commit_cuts k
+  WHERE c.is_cut AND k.dataset_version = c.dataset_version AND k.number = c.number) AS cuts
+
 -- fragment: meeting
--- Live commits that meet a wanted scope. Live ranges of a version do not overlap, so that of those
--- which end after the wanted one only the first can meet it.
+-- Live commits that meet a wanted scope. Live ranges of a version do not overlap, but for those that
+-- were cut, so that of the others which end after the wanted one only the first can meet it.
 SELECT c.number FROM commits c
  WHERE c.dataset_version = w.dataset_version AND c.replaced_at IS NULL AND c.scope IN (w.scope, '')
  UNION
 SELECT c.number FROM commits c
  WHERE c.dataset_version = w.dataset_version AND c.replaced_at IS NULL
-   AND c.range_end >= w.range_start AND c.range_end <= w.range_end
+   AND NOT c.is_cut AND c.range_end >= w.range_start AND c.range_end <= w.range_end
+ UNION
+SELECT c.number FROM commits c
+ WHERE c.dataset_version = w.dataset_version AND c.replaced_at IS NULL
+   AND c.is_cut AND c.range_end >= w.range_start AND c.range_start <= w.range_end
  UNION
 SELECT n.number
   FROM (SELECT c.number, c.range_start FROM commits c
          WHERE c.dataset_version = w.dataset_version AND c.replaced_at IS NULL
-           AND c.range_end > w.range_end
+           AND NOT c.is_cut AND c.range_end > w.range_end
          ORDER BY c.range_end
          LIMIT 1) n
  WHERE n.range_start <= w.range_end
@@ -48,7 +59,9 @@ SELECT c.number FROM commits c
 
 -- name: live_commits
 -- Of each wanted scope the live commits that it meets, and what those were made from.
-SELECT w.place, c.number, c.scope, c.range_start, c.range_end, c.input_pins, c.replaced_at
+SELECT w.place, c.number, c.scope, c.range_start, c.range_end, c.input_pins, c.replaced_at,
+       c.cursor_column,
+-- include: cuts_of
   FROM unnest(%(places)s::integer[], %(versions)b::uuid[], %(scopes)s::text[],
               %(starts)s::bigint[], %(ends)s::bigint[])
        AS w (place, dataset_version, scope, range_start, range_end)
@@ -64,7 +77,8 @@ SELECT w.place, c.number, c.scope, c.range_start, c.range_end, c.input_pins, c.r
 -- name: commits_around
 -- What a commit with a number of the data database has to do with: the live ones that it meets,
 -- those that were closed by a later one, and the later ones. Few were registered before their turn.
-SELECT c.number, c.scope, c.range_start, c.range_end, c.input_pins, c.replaced_at
+SELECT c.number, c.scope, c.range_start, c.range_end, c.input_pins, c.replaced_at,
+       c.cursor_column, NULL AS cuts
   FROM (SELECT %(dataset_version)s::uuid AS dataset_version, %(scope)s::text AS scope,
                %(range_start)s::bigint AS range_start, %(range_end)s::bigint AS range_end) w
  CROSS JOIN LATERAL (
@@ -98,19 +112,20 @@ SELECT c.task_id, c.attempt, c.lease_sequence, c.output_index, c.scope
 -- Register what was written; the counter of the version is locked.
 INSERT INTO commits (dataset_version, number, scope, range_start, range_end, replaced_at, replaces,
                      task_id, attempt, lease_sequence, output_index, input_pins, manifest_key,
-                     manifest_sha256, objects, bytes, row_count, registered_at)
+                     manifest_sha256, objects, bytes, row_count, cursor_column, registered_at)
 SELECT %(dataset_version)s, c.number, c.scope, c.range_start, c.range_end, c.replaced_at,
        c.replaces, c.task_id, c.attempt, c.lease_sequence, c.output_index, c.input_pins::jsonb,
-       c.manifest_key, c.manifest_sha256, c.objects::jsonb, c.bytes, c.row_count, %(now)s
+       c.manifest_key, c.manifest_sha256, c.objects::jsonb, c.bytes, c.row_count,
+       c.cursor_column, %(now)s
   FROM unnest(%(numbers)s::bigint[], %(scopes)s::text[], %(starts)s::bigint[], %(ends)s::bigint[],
               %(replaced_ats)s::bigint[], %(replaces)s::bigint[], %(task_ids)b::uuid[],
               %(attempts)s::integer[], %(lease_sequences)s::integer[],
               %(output_indexes)s::integer[], %(input_pins)s::text[], %(manifest_keys)s::text[],
               %(manifest_sha256s)s::text[], %(objects)s::text[], %(bytes)s::bigint[],
-              %(row_counts)s::bigint[])
+              %(row_counts)s::bigint[], %(cursor_columns)s::text[])
        AS c (number, scope, range_start, range_end, replaced_at, replaces, task_id, attempt,
              lease_sequence, output_index, input_pins, manifest_key, manifest_sha256, objects,
-             bytes, row_count)
+             bytes, row_count, cursor_column)
 
 -- name: close_commits
 -- Earlier commits are valid up to the one that took their place.
@@ -119,6 +134,21 @@ UPDATE commits c
   FROM unnest(%(numbers)s::bigint[], %(ats)s::bigint[]) AS r (number, at)
  WHERE c.dataset_version = %(dataset_version)s AND c.number = r.number
    AND (c.replaced_at IS NULL OR c.replaced_at > r.at)
+
+-- name: cut_commits
+-- Earlier commits go on without the range of a later one.
+WITH cut AS (
+    INSERT INTO commit_cuts (dataset_version, number, cut_at, range_start, range_end)
+    SELECT %(dataset_version)s, k.number, k.at, k.range_start, k.range_end
+      FROM unnest(%(numbers)s::bigint[], %(ats)s::bigint[], %(starts)s::bigint[],
+                  %(ends)s::bigint[]) AS k (number, at, range_start, range_end)
+        ON CONFLICT DO NOTHING
+    RETURNING number
+)
+UPDATE commits c
+   SET is_cut = true
+ WHERE c.dataset_version = %(dataset_version)s AND c.number IN (SELECT number FROM cut)
+   AND NOT c.is_cut
 
 -- name: set_columns
 -- The columns of a version, as its commits have them.
@@ -144,7 +174,10 @@ UPDATE version_counters
 SELECT c.number, c.scope, c.range_start, c.range_end, c.task_id, c.attempt, c.replaces,
        ARRAY(SELECT r.number FROM commits r
               WHERE r.dataset_version = c.dataset_version AND r.replaced_at = c.number
-              ORDER BY r.number) AS replaced
+              UNION
+             SELECT k.number FROM commit_cuts k
+              WHERE k.dataset_version = c.dataset_version AND k.cut_at = c.number
+              ORDER BY 1) AS replaced
   FROM commits c
  WHERE c.dataset_version = %(dataset_version)s AND c.number > %(after)s AND c.number <= %(up_to)s
  ORDER BY c.number

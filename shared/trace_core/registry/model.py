@@ -9,9 +9,8 @@ from itertools import pairwise
 from trace_core.dag.model import Column, UpdateStrategy
 from trace_core.kernel.errors import Invalid, Superseded
 from trace_core.kernel.scopes import Scope
-from trace_core.storage.errors import PartialOverlap
-from trace_core.storage.model import Pin, any_later
-from trace_core.storage.scopes import WHOLE, covers, overlap
+from trace_core.storage.model import Cut, Pin, Taken, any_later, meets, taken_by
+from trace_core.storage.scopes import WHOLE, covers, overlap, scope_name
 
 
 class ColumnsDiffer(Invalid):
@@ -34,6 +33,9 @@ class Commit:
     scope: Scope
     pins: tuple[Pin, ...] = ()
     replaced_at: int | None = None
+    cursor_column: str | None = None
+    """Of the S3 layout: without one it can only be replaced as a whole."""
+    cuts: tuple[Cut, ...] = ()
 
     def valid_at(self, number: int) -> bool:
         return self.number <= number and (self.replaced_at is None or number < self.replaced_at)
@@ -41,28 +43,19 @@ class Commit:
 
 def replaced_by(
     live: Iterable[Commit], scope: Scope, pins: Sequence[Pin], strategy: UpdateStrategy
-) -> list[Commit]:
-    """The live commits whose place a new one takes; raises when it may not.
+) -> Taken[Commit]:
+    """What a new commit takes from the live ones; raises when it may not.
 
-    A result of older inputs never replaces one of newer inputs, and a commit is replaced as a
-    whole or not at all.
+    A result of older inputs never replaces one of newer inputs, and a commit without cursors is
+    replaced as a whole or not at all.
     """
     if strategy is UpdateStrategy.APPEND:
-        return []
-    met = sorted((c for c in live if overlap(c.scope, scope)), key=lambda c: c.number)
+        return Taken((), ())
+    met = sorted((c for c in live if meets(c, scope)), key=lambda c: c.number)
     for commit in met:
         if any_later(commit.pins, pins):
             raise Superseded(scope=scope.fields(), commit=commit.number)
-    for commit in met:
-        if not covers(scope, commit.scope):
-            raise PartialOverlap(
-                f"Scope {describe(scope)} cuts through {describe(commit.scope)} (commit "
-                f"{commit.number}), which can only be replaced as a whole.",
-                scope=scope.fields(),
-                earlier=commit.scope.fields(),
-                commit=commit.number,
-            )
-    return met
+    return taken_by(met, scope)
 
 
 @dataclass(frozen=True)
@@ -114,16 +107,16 @@ def with_columns(
         if missing:
             raise ColumnsDiffer(
                 f"The unique key names {', '.join(missing)}, which the rows do not have.",
-                columns=_names(given),
+                columns=names(given),
             )
         return tuple(given)
     if list(given[: len(known)]) != list(known):
         raise ColumnsDiffer(
-            f"The dataset version has the columns {_names(known)}, and this commit "
-            f"{_names(given)}. Write the same ones, with new ones at the end; for others, deploy "
+            f"The dataset version has the columns {names(known)}, and this commit "
+            f"{names(given)}. Write the same ones, with new ones at the end; for others, deploy "
             "a new version.",
-            columns=_names(given),
-            expected=_names(known),
+            columns=names(given),
+            expected=names(known),
         )
     return tuple(given)
 
@@ -139,16 +132,10 @@ def refuse_overlaps(scopes: Sequence[Scope]) -> None:
     for one, other in pairwise(ranged):
         if overlap(one, other):
             raise OutputsOverlap(
-                f"Outputs {describe(one)} and {describe(other)} of one report overlap.",
+                f"Outputs {scope_name(one)} and {scope_name(other)} of one report overlap.",
                 scope=other.fields(),
             )
 
 
-def describe(scope: Scope) -> str:
-    if scope.cursor is not None:
-        return str(scope.cursor)
-    return scope.partition_key or "(all of it)"
-
-
-def _names(columns: Sequence[Column]) -> str:
+def names(columns: Sequence[Column]) -> str:
     return ", ".join(f"{each.name} {each.type}" for each in columns) or "(none)"

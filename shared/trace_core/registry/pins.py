@@ -12,7 +12,7 @@ from trace_core.database.state import Row, StateDatabase
 from trace_core.kernel.errors import NotFound
 from trace_core.kernel.ids import DatasetUuid, DatasetVersion, OrgId
 from trace_core.kernel.scopes import Scope
-from trace_core.storage.model import Backend, Entry, Pin, PinnedPart, StoredObject
+from trace_core.storage.model import Backend, Cut, Entry, Pin, PinnedPart, StoredObject
 from trace_core.storage.scopes import WHOLE
 
 _SQL = Statements("trace_core.registry", "pins.sql")
@@ -86,6 +86,8 @@ def _entry(fields: dict[str, Any]) -> Entry:
         fields["replaced_at"],
         Scope.parse(fields["scope"], fields["start"], fields["end"]),
         tuple(StoredObject(**each) for each in fields["objects"] or ()),
+        fields["cursor_column"],
+        tuple(Cut(*each) for each in fields["cuts"] or ()),
     )
 
 

@@ -8,9 +8,15 @@ SELECT w.place, v.dataset_uuid, v.dataset_version, w.number, w.swap, v.backend, 
   LEFT JOIN LATERAL (
        SELECT jsonb_agg(jsonb_build_object(
                   'number', c.number, 'replaced_at', c.replaced_at, 'scope', c.scope,
-                  'start', c.range_start, 'end', c.range_end, 'objects', c.objects)
+                  'start', c.range_start, 'end', c.range_end, 'objects', c.objects,
+                  'cursor_column', c.cursor_column, 'cuts', c.cuts)
                   ORDER BY c.number) AS entries
-         FROM (SELECT c.*
+         FROM (SELECT c.*,
+                      (SELECT jsonb_agg(jsonb_build_array(k.cut_at, k.range_start, k.range_end)
+                                        ORDER BY k.cut_at, k.range_start)
+                         FROM commit_cuts k
+                        WHERE c.is_cut AND k.dataset_version = c.dataset_version
+                          AND k.number = c.number AND k.cut_at <= w.number) AS cuts
                  FROM commits c
 
 -- fragment: valid_at_pin
@@ -28,7 +34,7 @@ SELECT w.place, v.dataset_uuid, v.dataset_version, w.number, w.swap, v.backend, 
 
 -- name: resolve_scope
 -- Parts at their pins, with the commits that meet a scope. Those that are live now are found by their
--- scope or range, of which live ones do not overlap; those that were closed after the pin by when.
+-- scope or range, of which uncut ones do not overlap; those that were closed after the pin by when.
 -- Of appended rows it takes all commits to say which row of a key came first.
 -- include: resolved_part
                 WHERE c.dataset_version = w.dataset_version
@@ -39,11 +45,17 @@ SELECT w.place, v.dataset_uuid, v.dataset_version, w.number, w.swap, v.backend, 
                        UNION ALL
                       SELECT f.number FROM commits f
                        WHERE f.dataset_version = w.dataset_version AND f.replaced_at IS NULL
-                         AND f.range_end >= %(range_start)s AND f.range_end <= %(range_end)s
+                         AND NOT f.is_cut AND f.range_end >= %(range_start)s
+                         AND f.range_end <= %(range_end)s
+                       UNION ALL
+                      SELECT f.number FROM commits f
+                       WHERE f.dataset_version = w.dataset_version AND f.replaced_at IS NULL
+                         AND f.is_cut AND f.range_end >= %(range_start)s
+                         AND f.range_start <= %(range_end)s
                        UNION ALL
                       (SELECT f.number FROM commits f
                         WHERE f.dataset_version = w.dataset_version AND f.replaced_at IS NULL
-                          AND f.range_end > %(range_end)s
+                          AND NOT f.is_cut AND f.range_end > %(range_end)s
                         ORDER BY f.range_end
                         LIMIT 1)
                        UNION ALL

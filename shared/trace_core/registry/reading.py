@@ -14,7 +14,7 @@ from trace_core.kernel.errors import Conflict, Invalid, NotFound
 from trace_core.kernel.ids import DatasetUuid, DatasetVersion, OrgId
 from trace_core.kernel.scopes import Scope
 from trace_core.registry.snapshots import SnapshotViews
-from trace_core.storage.model import Backend, Entry, Pin, PinnedPart, StoredObject
+from trace_core.storage.model import Backend, Cut, Entry, Pin, PinnedPart, StoredObject
 
 SQL = Statements("trace_core.registry", "stored_rows.sql")
 
@@ -131,7 +131,9 @@ def stored_objects(fields: Any) -> tuple[StoredObject, ...]:
 
 def _entry(row: Row) -> Entry:
     scope = Scope.parse(row.scope, row.range_start, row.range_end)
-    return Entry(row.number, row.replaced_at, scope, stored_objects(row.objects))
+    cuts = tuple(Cut(*each) for each in row.cuts or ())
+    objects = stored_objects(row.objects)
+    return Entry(row.number, row.replaced_at, scope, objects, row.cursor_column, cuts)
 
 
 def _layout(row: Row) -> Layout:

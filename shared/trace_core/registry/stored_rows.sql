@@ -28,9 +28,19 @@ SELECT v.dataset_version, v.backend, v.update_strategy, v.unique_key, v.columns,
   FROM dataset_versions v
  WHERE v.dataset_version = ANY (%(versions)s::uuid[])
 
+-- fragment: entry
+-- A commit `m` as a reader of a pin needs it, but for its objects.
+SELECT m.number, m.replaced_at, m.scope, m.range_start, m.range_end, m.cursor_column,
+       (SELECT jsonb_agg(jsonb_build_array(k.cut_at, k.range_start, k.range_end)
+                         ORDER BY k.cut_at, k.range_start)
+          FROM commit_cuts k
+         WHERE m.is_cut AND k.dataset_version = m.dataset_version AND k.number = m.number
+           AND k.cut_at <= %(number)s) AS cuts
+
 -- name: first_entries
 -- The first commits with rows that are valid at a pin, with their objects.
-SELECT m.number, m.replaced_at, m.scope, m.range_start, m.range_end, m.objects
+-- include: entry
+       , m.objects
   FROM commits m
  WHERE m.dataset_version = %(dataset_version)s AND m.number <= %(number)s
    AND (m.replaced_at IS NULL OR m.replaced_at > %(number)s) AND m.row_count > 0
@@ -39,7 +49,8 @@ SELECT m.number, m.replaced_at, m.scope, m.range_start, m.range_end, m.objects
 
 -- name: ranges
 -- What the later commits at a pin cover, without their objects.
-SELECT m.number, m.replaced_at, m.scope, m.range_start, m.range_end, NULL AS objects
+-- include: entry
+       , NULL AS objects
   FROM commits m
  WHERE m.dataset_version = %(dataset_version)s AND m.number <= %(number)s
    AND (m.replaced_at IS NULL OR m.replaced_at > %(number)s) AND m.range_start IS NOT NULL

@@ -1,4 +1,8 @@
-"""The columns of rows that nobody declared, from the types that they have in Arrow."""
+"""The columns of rows that nobody declared, from the types that they have in Arrow.
+
+Where Arrow has only text, a field may say what it is: fields of rows that were read do, so that a
+number of 78 digits which is passed on stays one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import pyarrow as pa
 
 from trace_core.dag.model import Column
 from trace_core.storage.errors import RowsInvalid
+from trace_core.storage.rows import told_type
 
 _TYPES: dict[pa.DataType, str] = {
     pa.string(): "text",
@@ -39,6 +44,9 @@ def with_derived(known: Sequence[Column], schema: pa.Schema) -> list[Column]:
 
 
 def _column(field: pa.Field) -> Column:
+    told = told_type(field)
+    if told is not None:
+        return Column(field.name, told)
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     if pa.types.is_decimal(kind):
         return Column(field.name, f"numeric({kind.precision},{kind.scale})")

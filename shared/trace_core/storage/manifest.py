@@ -65,6 +65,7 @@ class _WireManifest(_Wire):
     scope: _WireScope
     columns: list[_WireColumn]
     objects: list[_WireObject]
+    cursor_column: str | None = None
 
 
 def scope_folder(prefix: str, scope: Scope) -> str:
@@ -96,6 +97,7 @@ def parse_manifest(data: bytes, prefix: str) -> Manifest:
         scope,
         columns,
         objects,
+        _cursor_column(wire.cursor_column, scope, columns, objects),
     )
 
 
@@ -157,6 +159,36 @@ def _columns(wire: list[_WireColumn]) -> tuple[Column, ...]:
             )
     _refuse_repeats("columns", [each.name for each in wire])
     return tuple(Column(each.name, each.type) for each in wire)
+
+
+def _cursor_column(
+    name: str | None,
+    scope: Scope,
+    columns: tuple[Column, ...],
+    objects: tuple[StoredObject, ...],
+) -> str | None:
+    """Rows of a commit can be told apart by it, so it must place each of them in the scope."""
+    if name is None:
+        return None
+    if not any(Column(name, kind) in columns for kind in ("bigint", "integer", "smallint")):
+        raise ManifestInvalid(
+            f"The cursor column {name!r} is no column of whole numbers.", field="cursor_column"
+        )
+    if scope.partition_key is not None and scope.range is None:
+        raise ManifestInvalid(
+            "Rows with cursors of their own need a scope with a range, or all of the dataset.",
+            field="cursor_column",
+        )
+    for each in objects:
+        least, greatest = each.minimum.get(name), each.maximum.get(name)
+        if scope.range is None or not isinstance(least, int) or not isinstance(greatest, int):
+            continue
+        if least < scope.range[0] or greatest > scope.range[1]:
+            raise ManifestInvalid(
+                f"{each.key!r} has {name} from {least} to {greatest}, outside of its scope.",
+                field="cursor_column",
+            )
+    return name
 
 
 def _object(wire: _WireObject, folder: str, columns: set[str], at: int) -> StoredObject:

@@ -7,14 +7,14 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
 from trace_core.dag.model import Column, UpdateStrategy
 from trace_core.kernel.ids import DatasetUuid, DatasetVersion, TaskId
 from trace_core.kernel.scopes import Scope
 from trace_core.storage.errors import PartialOverlap
-from trace_core.storage.scopes import covers, overlap
+from trace_core.storage.scopes import EVERY_CURSOR, Range, covers, overlap, scope_name, without
 
 MANIFEST_FORMAT = 1
 Statistic = int | str
@@ -118,6 +118,9 @@ class Manifest:
     scope: Scope
     columns: tuple[Column, ...]
     objects: tuple[StoredObject, ...]
+    cursor_column: str | None = None
+    """The column that places each row inside the scope, if the writer names one: then a later
+    rewrite may take a smaller range out of it, and a read of a range gives exactly its rows."""
 
     @property
     def identity(self) -> ManifestIdentity:
@@ -140,6 +143,8 @@ class Manifest:
         return sum(each.bytes for each in self.objects)
 
     def fields(self) -> dict[str, Any]:
+        # Left out when there is none, as in manifests from before there was one.
+        named = {} if self.cursor_column is None else {"cursor_column": self.cursor_column}
         return {
             "format": MANIFEST_FORMAT,
             "dataset_uuid": str(self.dataset_uuid),
@@ -151,6 +156,7 @@ class Manifest:
             "scope": self.scope.fields(),
             "columns": [{"name": each.name, "type": each.type} for each in self.columns],
             "objects": [each.fields() for each in sorted(self.objects, key=lambda o: o.key)],
+            **named,
         }
 
     def canonical(self) -> str:
@@ -163,6 +169,15 @@ class Manifest:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """From commit `at` on, rows of an earlier commit with cursors in this range count no more."""
+
+    at: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
 class Entry:
     """One committed manifest of an S3-layout version."""
 
@@ -171,23 +186,84 @@ class Entry:
     """The commit that took its place; the entry is valid up to it, without it."""
     scope: Scope
     objects: tuple[StoredObject, ...]
+    cursor_column: str | None = None
+    cuts: tuple[Cut, ...] = ()
+    """By later commits of smaller ranges; the objects stay as they are."""
 
     def valid_at(self, number: int) -> bool:
         return self.number <= number and (self.replaced_at is None or number < self.replaced_at)
 
+    def left_at(self, number: int) -> tuple[Range, ...]:
+        """The cursors that it still speaks for at a pin; nothing for a scope without cursors."""
+        return left_of(self.scope, self.cuts, number)
 
-def replaced_by(live: Iterable[Entry], scope: Scope) -> list[Entry]:
-    """Which entries a `replace` commit of that scope closes; what it would cut is refused."""
-    closed = []
-    for entry in live:
-        if not overlap(entry.scope, scope):
+
+def left_of(scope: Scope, cuts: Iterable[Cut], number: int | None = None) -> tuple[Range, ...]:
+    """What cuts have left of a scope: at a commit, or after the last one."""
+    taken = [(cut.start, cut.end) for cut in cuts if number is None or cut.at <= number]
+    if scope.range is None and not taken:
+        return ()
+    return without([scope.range or EVERY_CURSOR], taken)
+
+
+class Live(Protocol):
+    """A commit that nothing has taken the place of."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def scope(self) -> Scope: ...
+    @property
+    def cursor_column(self) -> str | None: ...
+    @property
+    def cuts(self) -> tuple[Cut, ...]: ...
+
+
+LiveT = TypeVar("LiveT", bound=Live)
+
+
+@dataclass(frozen=True)
+class Taken(Generic[LiveT]):
+    """What a `replace` commit takes from those before it."""
+
+    closed: tuple[LiveT, ...]
+    """Of these nothing is left."""
+    cut: tuple[LiveT, ...]
+    """These go on without its range."""
+
+
+def meets(live: Live, scope: Scope) -> bool:
+    """Does anything that is left of it lie in the scope?"""
+    if not overlap(live.scope, scope):
+        return False
+    if scope.range is None or not live.cuts:
+        return True
+    return any(overlap(Scope.of_range(*each), scope) for each in left_of(live.scope, live.cuts))
+
+
+def taken_by(live: Iterable[LiveT], scope: Scope) -> Taken[LiveT]:
+    """What a commit of that scope takes. Rows with cursors of their own are taken one by one; a
+    commit without them goes as a whole, and to cut it is refused."""
+    closed, cut = [], []
+    for each in live:
+        if not meets(each, scope):
             continue
-        if not covers(scope, entry.scope):
+        if covers(scope, each.scope):
+            closed.append(each)
+        elif each.cursor_column is None or scope.range is None:
             raise PartialOverlap(
-                scope=scope.fields(), earlier=entry.scope.fields(), number=entry.number
+                f"Scope {scope_name(scope)} cuts through {scope_name(each.scope)} (commit "
+                f"{each.number}), whose writer named no cursor column: it can only be replaced "
+                "as a whole.",
+                scope=scope.fields(),
+                earlier=each.scope.fields(),
+                number=each.number,
             )
-        closed.append(entry)
-    return closed
+        elif without(left_of(each.scope, each.cuts) or [EVERY_CURSOR], [scope.range]):
+            cut.append(each)
+        else:
+            closed.append(each)
+    return Taken(tuple(closed), tuple(cut))
 
 
 @dataclass(frozen=True)
@@ -202,9 +278,9 @@ class PinnedPart:
     entries: tuple[Entry, ...] = ()
     """Of the S3 layout; schema and table of Postgres follow from the pin."""
     cursor_column: str | None = None
-    """The column that places each row inside its scope, if the writers of this dataset name one:
+    """The column that places each row of a Postgres part inside its scope, if its writers name one:
     then a read of a range gives exactly the rows in it, otherwise all rows of the commits that
-    meet it."""
+    meet it. Of the S3 layout each entry says so for itself."""
 
     @property
     def schema_name(self) -> str:

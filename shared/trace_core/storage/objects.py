@@ -66,8 +66,8 @@ def write_objects(
         if cursor_column:
             check_cursors(table.column(cursor_column), cursor_column, identity.scope)
         data = parquet_bytes(table)
-        key = f"{folder}{_object_name(name, identity.scope, number)}"
-        _create(store, key, data)
+        key = f"{folder}{object_name(name, identity.scope, number)}"
+        create_once(store, key, data)
         digest = hashlib.sha256(data).hexdigest()
         minimum, maximum = extremes(table, tuple(columns))
         written.append(StoredObject(key, len(data), table.num_rows, digest, minimum, maximum))
@@ -81,8 +81,9 @@ def write_objects(
         identity.scope,
         tuple(columns),
         tuple(written),
+        cursor_column,
     )
-    _create(store, folder + MANIFEST_NAME, manifest.canonical().encode())
+    create_once(store, folder + MANIFEST_NAME, manifest.canonical().encode())
     return manifest
 
 
@@ -116,13 +117,13 @@ def _pieces(
         yield pa.Table.from_batches(held, schema)
 
 
-def _object_name(name: str, scope: Scope, number: int) -> str:
+def object_name(name: str, scope: Scope, number: int) -> str:
     bounds = f"_{scope.range[0]}_{scope.range[1]}" if scope.range else ""
     further = f"_part{number:04}" if number else ""
     return f"{name}{bounds}{further}.parquet"
 
 
-def _create(store: ObjectStore, key: str, data: bytes) -> None:
+def create_once(store: ObjectStore, key: str, data: bytes) -> None:
     try:
         store.create(key, data)
     except Conflict:

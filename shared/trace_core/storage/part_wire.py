@@ -8,7 +8,7 @@ from typing import Any
 
 from trace_core.dag.model import Column, UpdateStrategy
 from trace_core.kernel.scopes import Scope
-from trace_core.storage.model import Backend, Entry, Pin, PinnedPart, StoredObject
+from trace_core.storage.model import Backend, Cut, Entry, Pin, PinnedPart, StoredObject
 
 
 def part_fields(part: PinnedPart) -> dict[str, Any]:
@@ -25,6 +25,8 @@ def part_fields(part: PinnedPart) -> dict[str, Any]:
                 "replaced_at": each.replaced_at,
                 "scope": each.scope.fields(),
                 "objects": [stored.fields() for stored in each.objects],
+                "cursor_column": each.cursor_column,
+                "cuts": [[cut.at, cut.start, cut.end] for cut in each.cuts],
             }
             for each in part.entries
         ],
@@ -55,4 +57,6 @@ def _entry(fields: Mapping[str, Any]) -> Entry:
         fields["replaced_at"],
         Scope(**fields["scope"]),
         tuple(StoredObject(**each) for each in fields["objects"]),
+        fields.get("cursor_column"),
+        tuple(Cut(*each) for each in fields.get("cuts", ())),
     )

@@ -6,7 +6,6 @@ Everything that reads rows of datasets goes through here: tasks, checks, queries
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,8 +21,9 @@ from trace_core.ports.object_store import ObjectStore
 from trace_core.storage.column_values import canonical_jsonb, canonical_number
 from trace_core.storage.entry_rows import EntryRows
 from trace_core.storage.model import Backend, PinnedPart
+from trace_core.storage.read_plan import PartToRead, read_plan
 from trace_core.storage.rows import arrow_schema, is_exact_text
-from trace_core.storage.wanted import Wanted, covered_ranges, wanted
+from trace_core.storage.wanted import Wanted, wanted
 
 _SQL = Statements("trace_core.storage", "reader.sql")
 BATCH_ROWS = 16_384
@@ -71,22 +71,36 @@ class PinnedReader:
     ) -> pa.RecordBatchReader:
         """Several parts as one relation, from hot to cold: a range that a later S3 part covers at
         its pin is read from there only."""
-        asked = wanted(parts, scope, columns, where)
+        asked = wanted(parts, columns, where)
         batches = (
             batch
-            for index, part in enumerate(parts)
-            for batch in self._rows(part, replace(asked, cold=covered_ranges(parts[index + 1 :])))
+            for planned in read_plan(parts, scope)
+            if planned.part.columns
+            for batch in self._rows(planned, asked)
         )
         return pa.RecordBatchReader.from_batches(arrow_schema(asked.columns), batches)
 
-    def _rows(self, part: PinnedPart, asked: Wanted) -> Iterator[pa.RecordBatch]:
-        if part.backend is Backend.S3:
-            yield from EntryRows(self._objects, part, asked, self._batch_rows)
-        else:
-            yield from self._of_postgres(part, asked)
+    def planned(
+        self,
+        planned: PartToRead,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Predicate | None = None,
+    ) -> pa.RecordBatchReader:
+        """What one part gives of a relation: of Postgres the rows that no colder part has."""
+        asked = wanted([planned.part], columns, where)
+        return pa.RecordBatchReader.from_batches(
+            arrow_schema(asked.columns), self._rows(planned, asked)
+        )
 
-    def _of_postgres(self, part: PinnedPart, asked: Wanted) -> Iterator[pa.RecordBatch]:
-        scope = asked.scope
+    def _rows(self, planned: PartToRead, asked: Wanted) -> Iterator[pa.RecordBatch]:
+        if planned.part.backend is Backend.S3:
+            yield from EntryRows(self._objects, planned, asked, self._batch_rows)
+        else:
+            yield from self._of_postgres(planned, asked)
+
+    def _of_postgres(self, planned: PartToRead, asked: Wanted) -> Iterator[pa.RecordBatch]:
+        part, scope = planned.part, planned.scope
         condition, params = ("TRUE", {}) if asked.where is None else to_postgres(asked.where)
         start_at, end_at = (scope.range if scope else None) or (None, None)
         given = {
@@ -95,8 +109,8 @@ class PinnedReader:
             "scope": scope.key if scope else None,
             "start_at": start_at,
             "end_at": end_at,
-            "cold_starts": Bigints([start for start, _ in asked.cold]),
-            "cold_ends": Bigints([end for _, end in asked.cold]),
+            "cold_starts": Bigints([start for start, _ in planned.cold]),
+            "cold_ends": Bigints([end for _, end in planned.cold]),
         }
         places: Places = {
             "schema": part.schema_name,

@@ -39,6 +39,8 @@ _NO_KEY_TYPES = frozenset({"real", "double precision", "jsonb"})
 KEY_BYTES_MAX = 2000
 """Of a unique key's text: an entry of a Postgres index holds no more than 2704 bytes."""
 ARROW_DIGITS_MAX = 38
+TYPE_KEY = b"trace_type"
+"""Metadata of a field that is text in Arrow and something else in a dataset."""
 _NUMERIC = re.compile(r"numeric\(([0-9]+)(?:, ?([0-9]+))?\)")
 _PLAIN: dict[str, pa.DataType] = {
     "text": pa.string(),
@@ -98,7 +100,21 @@ def is_exact_text(column_type: str) -> bool:
 
 
 def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
-    return pa.schema([pa.field(column.name, arrow_type(column.type)) for column in columns])
+    """The types in Arrow; a field says its own where Arrow has only text for it."""
+    return pa.schema([_field(column) for column in columns])
+
+
+def _field(column: Column) -> pa.Field:
+    kind = arrow_type(column.type)
+    more_than_text = kind == pa.string() and column.type != "text"
+    told = {TYPE_KEY: column.type.encode()} if more_than_text else None
+    return pa.field(column.name, kind, metadata=told)
+
+
+def told_type(field: pa.Field) -> str | None:
+    """What a field says of itself, if that is a type which it can have."""
+    told = (field.metadata or {}).get(TYPE_KEY, b"").decode(errors="replace")
+    return told if is_column_type(told) and arrow_type(told) == field.type else None
 
 
 def conformed(

@@ -5,9 +5,14 @@ All of it meets and covers everything. Ranges compare by their bounds; other par
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from trace_core.kernel.scopes import Scope
 
 WHOLE = Scope()
+Range = tuple[int, int]
+"""Cursors, inclusive at both ends."""
+EVERY_CURSOR: Range = (-(2**63), 2**63 - 1)
 
 
 def overlap(one: Scope, other: Scope) -> bool:
@@ -32,3 +37,45 @@ def folder_name(scope: Scope) -> str:
     if scope.partition_key is not None:
         return scope.partition_key
     return "all" if scope.cursor is None else str(scope.cursor)
+
+
+def scope_name(scope: Scope) -> str:
+    """The scope for people."""
+    if scope.cursor is not None:
+        return str(scope.cursor)
+    return scope.partition_key or "(all of it)"
+
+
+def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """The same cursors in as few ranges as there can be, sorted."""
+    found: list[Range] = []
+    for start, end in sorted(ranges):
+        if found and start <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return tuple(found)
+
+
+def without(ranges: Iterable[Range], taken: Iterable[Range]) -> tuple[Range, ...]:
+    """What is left of sorted ranges that do not meet."""
+    left: list[Range] = []
+    holes = joined(taken)
+    for first, last in ranges:
+        for start, end in holes:
+            if end < first:
+                continue
+            if start > last:
+                break
+            if first < start:
+                left.append((first, start - 1))
+            first = end + 1
+        if first <= last:
+            left.append((first, last))
+    return tuple(left)
+
+
+def inside(ranges: Sequence[Range], bounds: Range) -> tuple[Range, ...]:
+    """What of sorted ranges lies in one range."""
+    cut = ((max(start, bounds[0]), min(end, bounds[1])) for start, end in ranges)
+    return tuple((start, end) for start, end in cut if start <= end)

@@ -81,7 +81,7 @@ SAME: dict[str, Edits] = {
         ("range_size: 10000 }", "range_size: 10000, finality_depth: 0 }"),
     ),
     "execution-only default made explicit": (
-        ("start_block: 1000000 }", "start_block: 1000000, poll_seconds: 1 }"),
+        ("start_block: 1000000 }", "start_block: 1000000, poll_seconds: 0.5 }"),
     ),
     "default of the grammar made explicit": (
         ("    source: { kind: manual }\n", "    source: { kind: manual }\n    priority: live\n"),

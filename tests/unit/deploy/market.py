@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from tests.unit.dag.future_operators import stand_in_catalog
 from trace_core.dag.catalog import Catalog
 from trace_core.dag.digest import content_digest
 from trace_core.dag.fingerprint import job_fingerprints
@@ -20,12 +21,11 @@ from trace_core.deploy.plan_facts import (
     ReaderKind,
 )
 from trace_core.deploy.plan_model import Plan
-from trace_core.operators.catalog import load_catalog
 
 HERE = Path(__file__).parent
 FILE = "market.dag.yaml"
 TEXT = (HERE / FILE).read_text(encoding="utf-8")
-CATALOG = load_catalog([str(HERE.parent / "dag" / "future_operators.py")])
+CATALOG = stand_in_catalog()
 
 
 def read(text: str, catalog: Catalog = CATALOG) -> Dag:

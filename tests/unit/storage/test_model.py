@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import pairwise
 from uuid import UUID
 
 import pytest
@@ -11,8 +14,17 @@ from hypothesis import strategies as st
 from trace_core.kernel.ids import DatasetUuid, DatasetVersion
 from trace_core.kernel.scopes import Scope
 from trace_core.storage.errors import PartialOverlap
-from trace_core.storage.model import Entry, Pin, any_later, replaced_by
-from trace_core.storage.scopes import WHOLE, covers, folder_name, overlap
+from trace_core.storage.model import Cut, Entry, Pin, Taken, any_later, taken_by
+from trace_core.storage.scopes import (
+    WHOLE,
+    Range,
+    covers,
+    folder_name,
+    inside,
+    joined,
+    overlap,
+    without,
+)
 
 ONE, OTHER = DatasetUuid(UUID(int=1)), DatasetUuid(UUID(int=2))
 VERSION = DatasetVersion(UUID(int=3))
@@ -87,9 +99,43 @@ def test_folders_name_the_scope() -> None:
 @given(st.lists(scopes, max_size=8), scopes)
 def test_a_replace_closes_all_that_it_meets_or_nothing(live: list[Scope], scope: Scope) -> None:
     entries = [entry(number, each) for number, each in enumerate(live, start=1)]
-    met = [each for each in entries if overlap(each.scope, scope)]
+    met = tuple(each for each in entries if overlap(each.scope, scope))
     if all(covers(scope, each.scope) for each in met):
-        assert replaced_by(entries, scope) == met
+        assert taken_by(entries, scope) == Taken(met, ())
     else:
         with pytest.raises(PartialOverlap):
-            replaced_by(entries, scope)
+            taken_by(entries, scope)
+
+
+def test_rows_with_cursors_of_their_own_are_taken_one_by_one() -> None:
+    old = Entry(1, None, Scope.of_range(0, 9), (), "number")
+    assert taken_by([old], Scope.of_range(4, 12)) == Taken((), (old,))
+    cut = replace(old, cuts=(Cut(2, 4, 12), Cut(5, 0, 1)))
+    assert [cut.left_at(number) for number in (1, 2, 5)] == [
+        ((0, 9),),
+        ((0, 3),),
+        ((2, 3),),
+    ]
+    assert taken_by([cut], Scope.of_range(5, 9)) == Taken((), ())
+    assert taken_by([cut], Scope.of_range(2, 3)) == Taken((cut,), ())
+    assert taken_by([cut], Scope(cursor=3)) == Taken((), (cut,))
+
+
+ranges = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6)), max_size=6).map(
+    lambda found: [(start, start + length) for start, length in found]
+)
+
+
+@given(ranges, ranges, st.tuples(st.integers(0, 20), st.integers(0, 8)))
+def test_ranges_are_sets_of_cursors(
+    one: list[Range], other: list[Range], bounds: tuple[int, int]
+) -> None:
+    def cursors(found: Iterable[Range]) -> set[int]:
+        return {cursor for start, end in found for cursor in range(start, end + 1)}
+
+    window = (bounds[0], bounds[0] + bounds[1])
+    assert cursors(joined(one)) == cursors(one)
+    assert cursors(without(joined(one), other)) == cursors(one) - cursors(other)
+    assert cursors(inside(joined(one), window)) == cursors(one) & cursors([window])
+    apart = without(joined(one), other)
+    assert all(before[1] < after[0] for before, after in pairwise(apart))
