@@ -1,0 +1,111 @@
+"""One run in a thread of the runner, with a job group of its own so that a cancel ends its work."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from emr_jobs.main import run_payload
+from emr_jobs.printed import printing_to
+from trace_core.adapters.lite.spark_runs import Run, SparkRuns
+from trace_core.ports.spark_runner import RunState
+from trace_core.spark.wire import LOG_NAME, SparkPayload
+
+
+class Interrupted(BaseException):
+    """Raised in the thread of a run that is to end; no operator catches it by accident."""
+
+
+class LocalRun:
+    """`outcome` is what it came to, once it is over; None when it never began."""
+
+    def __init__(
+        self,
+        run: Run,
+        runs: SparkRuns,
+        session: Callable[[], SparkSession],
+        when_over: Callable[[], None],
+    ) -> None:
+        self.run = run
+        self.outcome: tuple[RunState, str] | None = None
+        self.over = False
+        self.spark_lost = False
+        """It ended in a way in which runs end when Spark goes away under them."""
+        self.ending_since: float | None = None
+        self._runs = runs
+        self._session = session
+        self._when_over = when_over
+        self._thread = threading.Thread(target=self._main, name=f"run-{run.run_id}", daemon=True)
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def interrupt(self) -> None:
+        """For Python code of the operator that waits for no Spark work: stops at its next line."""
+        identity = self._thread.ident
+        if identity is not None and self._thread.is_alive():
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(identity), ctypes.py_object(Interrupted)
+            )
+
+    def _main(self) -> None:
+        try:
+            self._run()
+        except Interrupted:
+            self.outcome = (RunState.CANCELLED, "")
+        except BaseException as error:
+            self.outcome = (RunState.FAILED, f"{type(error).__name__}: {error}")
+            self.spark_lost = True
+            traceback.print_exc()
+        finally:
+            self.over = True
+            self._when_over()
+
+    def _run(self) -> None:
+        try:
+            session = self._session()
+        except Exception as error:
+            self.outcome = (RunState.FAILED, f"Spark cannot be started: {error}")
+            return
+        run_id, request = self.run.run_id, self.run.request
+        if not self._runs.schedule(run_id):
+            return
+        context = session.sparkContext
+        context.setJobGroup(run_id, request.name, interruptOnCancel=True)
+        context.setLocalProperty("spark.scheduler.pool", run_id)
+        payload = SparkPayload.parse(read_payload(request.payload_uri))
+        # Views and settings of its own, and the same context.
+        own = session.newSession()
+        if not self._runs.start(run_id, time.time()):
+            return
+        with printing_to(_path(payload.result_uri).with_name(LOG_NAME)):
+            result = run_payload(own, payload)
+            if result.failure is not None:
+                print(f"{result.failure.code}: {result.failure.message}")
+        if result.failure is None:
+            self.outcome = (RunState.SUCCESS, "")
+        else:
+            told = f"{result.failure.code}: {result.failure.message}"
+            self.outcome = (RunState.FAILED, told)
+            self.spark_lost = result.failure.code == "SparkLost"
+
+
+def read_payload(uri: str) -> dict[str, Any]:
+    found = json.loads(_path(uri).read_bytes())
+    if not isinstance(found, dict):
+        raise ValueError(f"{uri} is no JSON object")
+    return found
+
+
+def _path(uri: str) -> Path:
+    if not uri.startswith("file:///"):
+        raise ValueError(f"{uri} is no file:// address; on one machine objects are files")
+    return Path(uri.removeprefix("file://"))

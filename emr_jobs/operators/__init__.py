@@ -1,0 +1,1 @@
+"""One operator each: pure `DataFrame -> DataFrame` functions, and one `run(task, io)`."""

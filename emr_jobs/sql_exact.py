@@ -1,0 +1,208 @@
+"""Exact numbers of more than 38 digits are text to Spark, which would compare them letter by letter
+and add them as doubles. What would give a wrong number is refused before it runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from emr_jobs.columns import TYPE_KEY, is_exact_text
+from emr_jobs.sql_gate import elements
+from emr_jobs.sql_text import SqlRefused
+
+_FIX = (
+    "write CAST(… AS decimal(38,0)), which fails above 38 digits, or TRY_CAST for NULL there; the "
+    "operator rollup adds and compares without a limit"
+)
+_BY_ORDER = {
+    "SortOrder": "ORDER BY",
+    "Max": "max",
+    "Min": "min",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "Greatest": "greatest",
+    "Least": "least",
+    "MaxBy": "max_by",
+    "MinBy": "min_by",
+    "Mode": "mode",
+    "SortArray": "sort_array",
+}
+_SECOND_ONLY = ("MaxBy", "MinBy")
+
+
+@dataclass
+class _Expression:
+    fields: Mapping[str, Any]
+    children: list[_Expression] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return str(self.fields["class"]).rpartition(".")[2]
+
+    @property
+    def number(self) -> int:
+        told = self.fields.get("exprId")
+        return int(told["id"]) if isinstance(told, dict) else -1
+
+
+def check_exact_numbers(rows: DataFrame, casts: Set[tuple[str, str]]) -> None:
+    """Raise `SqlRefused` where a column of exact text is used as a number.
+
+    `casts` are (column, type) of casts that somebody wrote: all others are Spark's own doing.
+    """
+    plan = rows._jdf.queryExecution().analyzed()
+    exact = _exact_attributes(plan)
+    if not exact:
+        return
+    trees = [tree for node in _written(json.loads(plan.toJSON())) for tree in _trees(node)]
+    while any(_renamed(tree, exact) for tree in trees):
+        pass
+    for tree in trees:
+        _check(tree, exact, casts)
+
+
+def _exact_attributes(plan: Any) -> dict[int, str]:
+    """Attributes with a type of ours, of inputs, of WITH and of UNION, by their number."""
+    found: dict[int, str] = {}
+    for node in plan_nodes(plan):
+        name = node.getClass().getSimpleName()
+        if name == "Union":
+            _check_union(node)
+        if name in ("View", "CTERelationRef", "Union"):
+            for attribute, told in zip(elements(node.output()), _types(node), strict=True):
+                if told:
+                    found[int(attribute.exprId().id())] = str(attribute.name())
+    return found
+
+
+def plan_nodes(plan: Any) -> Iterator[Any]:
+    """Of what somebody wrote: what is below an input's view is ours."""
+    yield plan
+    if plan.getClass().getSimpleName() == "View":
+        return
+    for collection in (plan.children(), plan.subqueries()):
+        for each in elements(collection):
+            yield from plan_nodes(each)
+
+
+def _written(nodes: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The same of a plan as JSON, which lists nodes in pre-order."""
+    hidden = 0
+    for node in nodes:
+        below = int(node["num-children"])
+        if hidden:
+            hidden += below - 1
+            continue
+        if str(node["class"]).endswith(".View"):
+            hidden = below
+        yield node
+
+
+def _renamed(expression: _Expression, exact: dict[int, str]) -> bool:
+    """Note what is such an attribute under another name; says whether there was a new one."""
+    found = False
+    for each in _below(expression):
+        if each.name == "Alias" and each.number not in exact:
+            column = _exact(each, exact)
+            if column is not None:
+                exact[each.number] = str(each.fields.get("name"))
+                found = True
+    return found
+
+
+def _below(expression: _Expression) -> Iterator[_Expression]:
+    yield expression
+    for child in expression.children:
+        yield from _below(child)
+    for value in expression.fields.values():
+        for tree in _of(value):
+            yield from _below(tree)
+
+
+def _trees(node: Mapping[str, Any]) -> Iterator[_Expression]:
+    for value in node.values():
+        yield from _of(value)
+
+
+def _of(value: Any) -> Iterator[_Expression]:
+    """Expressions are lists in pre-order, wherever they stand in a node; so are subqueries."""
+    if not isinstance(value, list) or not value:
+        return
+    first = value[0]
+    if isinstance(first, dict) and "num-children" in first:
+        if ".plans.logical." in first["class"]:
+            for node in _written(value):
+                yield from _trees(node)
+        else:
+            yield _tree(iter(value))
+        return
+    for each in value:
+        yield from _of(each)
+
+
+def _tree(listed: Iterator[Mapping[str, Any]]) -> _Expression:
+    found = _Expression(next(listed))
+    for _ in range(int(found.fields["num-children"])):
+        found.children.append(_tree(listed))
+    return found
+
+
+def _check(expression: _Expression, exact: Mapping[int, str], casts: Set[tuple[str, str]]) -> None:
+    for each in _below(expression):
+        for at, child in enumerate(each.children):
+            column = _exact(child, exact)
+            if column is not None:
+                _check_use(each, at, column, casts)
+
+
+def _check_use(expression: _Expression, at: int, column: str, casts: Set[tuple[str, str]]) -> None:
+    name = expression.name
+    if name in _BY_ORDER and not (name in _SECOND_ONLY and at == 0):
+        raise _refused(
+            f"{_BY_ORDER[name]} of {column}", "would order an exact number as text", _FIX
+        )
+    if name == "Cast":
+        wanted = str(expression.fields.get("dataType")).strip('"')
+        if wanted != "string" and (column.lower(), wanted) not in casts:
+            raise _refused(
+                f"{column} as a number", f"would become a {wanted} and lose digits", _FIX
+            )
+
+
+def _exact(expression: _Expression, exact: Mapping[int, str]) -> str | None:
+    while expression.name in ("Alias", "OuterReference") and len(expression.children) == 1:
+        expression = expression.children[0]
+    return exact.get(expression.number) if expression.name == "AttributeReference" else None
+
+
+def _check_union(node: Any) -> None:
+    """The first branch names the types of a UNION: the others must mean the same."""
+    types = [_types(each) for each in elements(node.children())]
+    for at, told in enumerate(zip(*types, strict=True)):
+        exact = sorted({each for each in told if each})
+        if exact and len(set(told)) > 1:
+            name = node.output().apply(at).name()
+            raise _refused(
+                f"{name} in UNION",
+                f"is {exact[0]} in one part and something else in another",
+                "CAST it AS string in each part, and give its type under `types`",
+            )
+
+
+def _types(plan: Any) -> Sequence[str]:
+    found = []
+    for attribute in elements(plan.output()):
+        told = json.loads(attribute.metadata().json()).get(TYPE_KEY, "")
+        found.append(told if told and is_exact_text(told) else "")
+    return found
+
+
+def _refused(what: str, reason: str, fix: str) -> SqlRefused:
+    return SqlRefused(what, reason, None, fix)

@@ -1,0 +1,399 @@
+"""Whether a user's SQL may run: one SELECT over the inputs, judged on the plan that Spark's own
+parser makes of it.
+
+Every object of the plan must be of a kind that is listed here; a node that a later Spark brings is
+refused until somebody has looked at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import ParseException
+from pyspark.sql import SparkSession
+
+from emr_jobs.sql_allowed import (
+    FUNCTIONS,
+    GENERATORS,
+    HINTS,
+    IN_WINDOWS_ONLY,
+    NAMES_THAT_ARE_CALLS,
+    REASONS,
+    TABLE_FUNCTIONS,
+)
+from emr_jobs.sql_text import SqlRefused, check_text, refused_relation
+
+DEPTH_MAX = 150
+RELATIONS_MAX = 200
+"""That are read once every WITH is written out: a small text can name billions."""
+CUBE_MAX = 10
+GROUPINGS_MAX = 3
+
+_CATALYST = "org.apache.spark.sql.catalyst."
+_PLANS = """
+Aggregate Distinct Except Filter Generate GlobalLimit Intersect Join LateralJoin LocalLimit Offset
+Pivot Project Sort SubqueryAlias Union UnresolvedHint UnresolvedWith Unpivot WithWindowDefinition
+"""
+_UNRESOLVED = """
+MultiAlias UnresolvedAlias UnresolvedAttribute UnresolvedExtractValue UnresolvedFunction
+UnresolvedGenerator UnresolvedHaving UnresolvedInlineTable UnresolvedRelation UnresolvedStar
+UnresolvedStarExceptOrReplace UnresolvedSubqueryColumnAliases UnresolvedTVFAliases
+UnresolvedTableValuedFunction
+"""
+_EXPRESSIONS = """
+Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Coalesce Concat
+CreateNamedStruct Cube Divide EqualNullSafe EqualTo Exists GreaterThan GreaterThanOrEqual
+GroupingSets ILike In InSubquery IntegralDivide IsNotNull IsNull LambdaFunction LateralSubquery
+LessThan LessThanOrEqual Like LikeAll LikeAny ListQuery Multiply NamedArgumentExpression Not
+NotLikeAll NotLikeAny Or Overlay RLike Remainder Rollup ScalarSubquery ShiftLeft ShiftRight
+ShiftRightUnsigned SortOrder SpecifiedWindowFrame StringLocate StringTrim StringTrimBoth
+StringTrimLeft StringTrimRight Substring Subtract TimestampAdd TimestampDiff UnaryMinus
+UnaryPositive UnresolvedNamedLambdaVariable UnresolvedWindowExpression WindowExpression
+WindowSpecDefinition WindowSpecReference aggregate.AggregateExpression
+"""
+_ORDERED = {"aggregate.First": "first", "aggregate.Last": "last"}
+_WALKED = {
+    *(f"{_CATALYST}plans.logical.{each}" for each in _PLANS.split()),
+    *(f"{_CATALYST}analysis.{each}" for each in _UNRESOLVED.split()),
+    *(f"{_CATALYST}expressions.{each}" for each in _EXPRESSIONS.split()),
+    "scala.Some",
+    "scala.Tuple2",
+    "scala.Tuple3",
+}
+_LEAVES = {
+    *(
+        f"{_CATALYST}{each}"
+        for each in [
+            "AliasIdentifier",
+            "FunctionIdentifier",
+            "plans.logical.JoinHint",
+            "expressions.Literal",
+            "expressions.ExprId",
+            "expressions.Ascending$",
+            "expressions.Descending$",
+            "expressions.NullsFirst$",
+            "expressions.NullsLast$",
+            "expressions.RowFrame$",
+            "expressions.RangeFrame$",
+            "expressions.CurrentRow$",
+            "expressions.UnboundedFollowing$",
+            "expressions.UnboundedPreceding$",
+            "expressions.UnspecifiedFrame$",
+            "expressions.aggregate.Complete$",
+            "plans.Inner$",
+            "plans.Cross$",
+            "plans.LeftOuter$",
+            "plans.RightOuter$",
+            "plans.FullOuter$",
+            "plans.LeftSemi$",
+            "plans.LeftAnti$",
+        ]
+    ),
+    "org.apache.spark.unsafe.types.UTF8String",
+    "java.util.UUID",
+    "scala.None$",
+    "scala.Enumeration$Val",
+}
+_ROWS = {
+    # VALUES, whose literals the parser evaluated, and a SELECT without FROM.
+    f"{_CATALYST}plans.logical.LocalRelation",
+    f"{_CATALYST}plans.logical.OneRowRelation",
+}
+_JOINS = {f"{_CATALYST}plans.UsingJoin", f"{_CATALYST}plans.NaturalJoin"}
+_TYPES = "org.apache.spark.sql.types."
+_COLLECTIONS = "scala.collection."
+_CAST_CALLS = {
+    "bigint": "long",
+    "int": "integer",
+    "smallint": "short",
+    "tinyint": "byte",
+    "double": "double",
+    "float": "float",
+    "decimal": "decimal(10,0)",
+    "string": "string",
+}
+
+_REASONS_OF_NODES = {
+    "ScriptTransformation": ("TRANSFORM … USING", "it starts a program"),
+    "Sample": ("TABLESAMPLE", "each run would take other rows"),
+    "RelationTimeTravel": ("AS OF", "inputs are read at their pin"),
+    "PlanWithUnresolvedIdentifier": ("IDENTIFIER()", "names are written out"),
+    "ExpressionWithUnresolvedIdentifier": ("IDENTIFIER()", "names are written out"),
+    "NamedParameter": ("a parameter", "nothing is filled in"),
+    "PosParameter": ("a parameter", "nothing is filled in"),
+    "RepartitionByExpression": ("DISTRIBUTE BY", "it moves rows and changes none"),
+    "PipeOperator": ("|>", "pipes are not among what may be used"),
+    "FunctionTableSubqueryArgumentExpression": ("TABLE()", "table functions take values only"),
+    "First": ("first", REASONS["first"]),
+    "Last": ("last", REASONS["last"]),
+    "AnyValue": ("any_value", REASONS["any_value"]),
+    "CurrentDate": ("current_date", REASONS["current_date"]),
+    "CurrentTimestamp": ("current_timestamp", REASONS["current_timestamp"]),
+    "CurrentUser": ("current_user", REASONS["current_user"]),
+    "Collate": ("COLLATE", "text is compared byte by byte everywhere"),
+}
+
+
+@dataclass
+class Judged:
+    """A statement that may run."""
+
+    reads: set[str] = field(default_factory=set)
+    """The inputs that it names."""
+    casts: set[tuple[str, str]] = field(default_factory=set)
+    """(column, type) of the casts that somebody wrote."""
+
+
+def judge(session: SparkSession, sql: str, aliases: Iterable[str]) -> Judged:
+    """Raise `SqlRefused` unless the statement is one SELECT over `aliases` of allowed parts.
+
+    `session` must be the one that runs it: its settings decide what a text means.
+    """
+    known = tuple(aliases)
+    check_text(sql, known)
+    try:
+        plan = session._jsparkSession.sessionState().sqlParser().parsePlan(sql)
+    except ParseException as error:
+        told = " ".join(str(error).split("== SQL ==")[0].split())
+        raise SqlRefused("the statement", told, None, "write it as Spark SQL") from error
+    found = _Judge(known)
+    found.relations(plan, {}, [])
+    return found.judged
+
+
+class _Judge:
+    def __init__(self, aliases: Iterable[str]) -> None:
+        self._aliases = {each.lower(): each for each in aliases}
+        self._cubes = self._groupings = 0
+        self.judged = Judged()
+
+    def relations(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], window: bool = False
+    ) -> int:
+        """How many relations a part of the plan reads; raises for what is not allowed."""
+        if not isinstance(node, JavaObject):
+            return 0
+        kind = node.getClass().getName()
+        if kind.startswith(_COLLECTIONS):
+            return self._all(elements(node), tables, above)
+        if len(above) > DEPTH_MAX:
+            raise self._refused(
+                above,
+                "the statement",
+                f"is nested deeper than {DEPTH_MAX} levels",
+                "cut long chains of operators or of UNION into parts with WITH",
+            )
+        name = kind.removeprefix(f"{_CATALYST}expressions.").rpartition(".")[2]
+        here = [*above, node]
+        if kind in _ROWS:
+            return 1
+        if kind in _LEAVES or kind.startswith(_TYPES) or kind in _JOINS:
+            # A type or a name.
+            return self._all(_fields(node), tables, here) if kind in _JOINS else 0
+        if kind.endswith("CaseInsensitiveStringMap") and node.isEmpty():
+            return 0
+        if kind.removeprefix(f"{_CATALYST}expressions.") in _ORDERED and window:
+            return self._all(_fields(node), tables, here)
+        if kind not in _WALKED:
+            told, reason = _REASONS_OF_NODES.get(
+                name, (name.removesuffix("$"), "is not among what a statement may use")
+            )
+            raise self._refused(here, told, reason, "leave it out")
+        check = getattr(self, f"_check_{name.lower()}", None)
+        if check is not None:
+            found: int | None = check(node, tables, here, window)
+            if found is not None:
+                return found
+        if name == "WindowExpression" or name == "UnresolvedWindowExpression":
+            first, *rest = _fields(node)
+            return self.relations(first, tables, here, True) + self._all(rest, tables, here)
+        if name == "AggregateExpression" and window:
+            first, *rest = _fields(node)
+            return self.relations(first, tables, here, True) + self._all(rest, tables, here)
+        return self._limited(self._all(_fields(node), tables, here), here)
+
+    def _all(self, parts: Iterable[Any], tables: Mapping[str, int], above: list[Any]) -> int:
+        return sum(self.relations(each, tables, above) for each in parts)
+
+    def _limited(self, count: int, above: list[Any]) -> int:
+        if count > RELATIONS_MAX:
+            raise self._refused(
+                above,
+                "the statement",
+                f"reads more than {RELATIONS_MAX} relations once each WITH is written out",
+                "cut it into two jobs",
+            )
+        return count
+
+    def _check_unresolvedrelation(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> int | None:
+        parts = [str(each) for each in elements(node.multipartIdentifier())]
+        if node.isStreaming():
+            raise self._refused(above, "STREAM", "inputs are read at their pin", "leave it out")
+        if not node.options().isEmpty():
+            raise self._refused(above, "WITH (…)", "a relation takes no options", "leave it out")
+        name = parts[0].lower()
+        if len(parts) == 1 and name in tables:
+            return tables[name]
+        if len(parts) == 1 and name in self._aliases:
+            self.judged.reads.add(self._aliases[name])
+            return 1
+        raise refused_relation(".".join(parts), _origin(above), self._aliases.values())
+
+    def _check_unresolvedwith(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> int | None:
+        if any(each is True for each in _fields(node)):
+            raise self._refused(above, "WITH RECURSIVE", "it may never end", "leave it out")
+        inside = dict(tables)
+        for each in elements(node.cteRelations()):
+            count = self.relations(each._2(), inside, above)
+            inside[str(each._1()).lower()] = self._limited(count, above)
+        return self.relations(node.child(), inside, above)
+
+    def _check_unresolvedfunction(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], window: bool
+    ) -> None:
+        parts = [str(each) for each in elements(node.nameParts())]
+        name = ".".join(parts).lower()
+        if window and name in IN_WINDOWS_ONLY:
+            return
+        self._allow(name, FUNCTIONS | GENERATORS, "the function", above)
+        arguments = list(elements(node.arguments()))
+        if name in _CAST_CALLS and len(arguments) == 1:
+            self._note_cast(arguments[0], _CAST_CALLS[name])
+
+    def _check_unresolvedtablevaluedfunction(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> None:
+        name = ".".join(str(each) for each in elements(node.name())).lower()
+        self._allow(name, TABLE_FUNCTIONS | GENERATORS, "the table function", above)
+
+    def _check_unresolvedgenerator(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> None:
+        name = str(node.name().unquotedString()).lower()
+        self._allow(name, GENERATORS, "the table function", above)
+
+    def _check_unresolvedattribute(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> int | None:
+        parts = [str(each).lower() for each in elements(node.nameParts())]
+        if "_metadata" in parts:
+            raise self._refused(above, "_metadata", REASONS["input_file_name"], "leave it out")
+        if len(parts) == 1 and parts[0] in NAMES_THAT_ARE_CALLS:
+            name = parts[0]
+            raise self._refused(
+                above,
+                name,
+                REASONS.get(name, "it is a function and not a column"),
+                f"leave it out; if a column is meant, write its input too: alias.{name}",
+            )
+        if len(parts) > 1 and parts[0] in ("session", "system", "spark_catalog"):
+            raise self._refused(
+                above, ".".join(parts), "there are no variables and no catalogs", "leave it out"
+            )
+        return 0
+
+    def _check_unresolvedhint(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> None:
+        self._allow(str(node.name()).lower(), HINTS, "the hint", above)
+
+    def _check_cast(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> None:
+        self._note_cast(node.child(), str(node.dataType().json()).strip('"'))
+
+    def _check_sort(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> None:
+        if not getattr(node, "global")():
+            raise self._refused(above, "SORT BY", "it sorts parts only", "write ORDER BY")
+
+    def _check_globallimit(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> None:
+        below = node.child()
+        while (name := below.getClass().getSimpleName()) in (
+            "LocalLimit",
+            "Offset",
+            "WithWindowDefinition",
+        ):
+            below = below.child()
+        if name != "Sort":
+            raise self._refused(
+                above,
+                "LIMIT",
+                "without an order each run may keep other rows",
+                "add ORDER BY with columns that tell rows apart",
+            )
+
+    def _check_cube(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> None:
+        self._cubes += sum(1 for _ in elements(node.children()))
+        self._check_groupingsets(node, tables, above, _window)
+        if self._cubes > CUBE_MAX:
+            raise self._refused(
+                above, "CUBE", f"takes at most {CUBE_MAX} columns", "write GROUPING SETS"
+            )
+
+    def _check_groupingsets(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> None:
+        self._groupings += 1
+        if self._groupings > GROUPINGS_MAX:
+            raise self._refused(
+                above,
+                "GROUPING SETS",
+                f"and ROLLUP and CUBE may be there {GROUPINGS_MAX} times",
+                "cut the statement into two jobs",
+            )
+
+    _check_rollup = _check_groupingsets
+
+    def _allow(self, name: str, allowed: frozenset[str], what: str, above: list[Any]) -> None:
+        if name not in allowed:
+            reason = REASONS.get(name, "is not among those that may be used")
+            fix = "leave it out; docs/spark_operators.md lists what may be used"
+            raise self._refused(above, f"{what} {name[:80]}", reason, fix)
+
+    def _note_cast(self, child: Any, type_name: str) -> None:
+        if child.getClass().getName() == f"{_CATALYST}analysis.UnresolvedAttribute":
+            column = str(list(elements(child.nameParts()))[-1]).lower()
+            self.judged.casts.add((column, type_name))
+
+    def _refused(self, above: list[Any], what: str, reason: str, fix: str) -> SqlRefused:
+        return SqlRefused(what, reason, _origin(above), fix)
+
+
+def elements(collection: Any) -> Iterator[Any]:
+    """Of a collection of Scala."""
+    iterator = collection.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def _fields(product: Any) -> list[Any]:
+    return [product.productElement(at) for at in range(product.productArity())]
+
+
+def _origin(above: list[Any]) -> tuple[int, int] | None:
+    """Where the innermost part with a place is, both counted from 1."""
+    for node in reversed(above):
+        if not node.getClass().getName().startswith(_CATALYST):
+            continue
+        try:
+            origin = node.origin()
+        except Py4JError:
+            # Names and modes have none.
+            continue
+        if origin.line().isDefined() and origin.startPosition().isDefined():
+            return int(origin.line().get()), int(origin.startPosition().get()) + 1
+    return None
