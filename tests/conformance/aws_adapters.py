@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
@@ -22,9 +23,12 @@ from tests.conformance.harness import (
     becomes,
 )
 from tests.conformance.recorder import recording
+from tests.conformance.spark_runs import RunPlace, SparkRunnerHarness
+from tests.emr_service import ACCOUNT, APPLICATION, EmrService
 from tests.fault_proxy import FaultProxy
 from tests.localstack_server import ACCOUNT_ID, REGION, LocalStack
 from trace_core.adapters.aws.calls import CONFIG
+from trace_core.adapters.aws.emr_serverless import EmrApplication, EmrServerlessRunner
 from trace_core.adapters.aws.kms import KmsSigner
 from trace_core.adapters.aws.lambda_functions import LambdaWaker
 from trace_core.adapters.aws.s3 import S3ObjectStore
@@ -38,6 +42,15 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 MAX_RECEIVES = 3
+EMR = EmrApplication(
+    application_id=APPLICATION,
+    role_arn=f"arn:aws:iam::{ACCOUNT}:role/trace-dev-spark",
+    bucket="trace-dev-objects",
+    entry_point="s3://assets/0123456789abcdef.py",
+    code="s3://assets/fedcba9876543210.zip",
+    logs="s3://trace-dev-objects/spark-logs/",
+    runs=5,
+)
 
 
 def _parts(request: pytest.FixtureRequest) -> tuple[LocalStack, boto3.Session]:
@@ -170,3 +183,20 @@ def credentials(request: pytest.FixtureRequest) -> Iterator[CredentialsHarness]:
         return own.get_object(Bucket=bucket, Key=key)["Body"].read()
 
     yield CredentialsHarness(issuer, S3ObjectStore(client, bucket), read)
+
+
+def emr_serverless(request: pytest.FixtureRequest) -> Iterator[SparkRunnerHarness]:
+    """The service is ours and speaks its protocol; the runs are real, in the local runner."""
+    service = EmrService(request.getfixturevalue("local_spark"))
+
+    def runner() -> EmrServerlessRunner:
+        return EmrServerlessRunner(service.client(config=CONFIG), EMR)
+
+    with closing(runner()) as first:
+        yield SparkRunnerHarness(
+            first,
+            another=lambda: closing(runner()),
+            place=RunPlace(request.getfixturevalue("tmp_path"), "emr"),
+            counts_what_it_holds=False,
+        )
+    service.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -24,6 +25,7 @@ from tests.conformance.harness import (
     TokenSignerHarness,
     WakerHarness,
 )
+from tests.conformance.spark_runs import RunPlace, SparkRunnerHarness
 from tests.dataset_layouts import Layouts
 from tests.manual_clock import ManualClock
 from tests.postgres_server import PostgresServer
@@ -34,6 +36,7 @@ from trace_core.adapters.lite.file_secrets import FileSecretStore
 from trace_core.adapters.lite.folder_credentials import FolderCredentialIssuer
 from trace_core.adapters.lite.http_server import LocalServer
 from trace_core.adapters.lite.key_file import KeyFileSigner
+from trace_core.adapters.lite.local_spark import LocalSparkRunner
 from trace_core.adapters.lite.notify import NotifyListener, NotifyWaker
 from trace_core.adapters.lite.pgqueue import PgQueue
 from trace_core.adapters.lite.system_clock import SystemClock
@@ -175,6 +178,16 @@ def _no_arrivals(_request: pytest.FixtureRequest) -> Iterator[ArrivalsHarness]:
     yield ArrivalsHarness(NoArrivals(), lambda _name: None)
 
 
+def _local_spark(request: pytest.FixtureRequest) -> Iterator[SparkRunnerHarness]:
+    runner: LocalSparkRunner = request.getfixturevalue("local_spark")
+    yield SparkRunnerHarness(
+        runner,
+        # Beside the first one, which keeps the runner: this one only looks.
+        another=lambda: closing(LocalSparkRunner(runner.folder)),
+        place=RunPlace(request.getfixturevalue("tmp_path"), "local"),
+    )
+
+
 def _layouts(
     request: pytest.FixtureRequest, objects: Adapter[ObjectStoreHarness], backend: Backend
 ) -> Iterator[Layouts]:
@@ -232,12 +245,30 @@ CREDENTIAL_ISSUERS: dict[str, Adapter[CredentialsHarness]] = {
     "folder": _folder_credentials,
     "sts": aws_adapters.credentials,
 }
+SPARK_RUNNERS: dict[str, Adapter[SparkRunnerHarness]] = {
+    "local": _local_spark,
+    "emr_serverless": aws_adapters.emr_serverless,
+}
 
 LAYOUTS: dict[str, Adapter[Layouts]] = {
     "postgres": _tables,
     "files": _objects_in_files,
     "s3": _objects_on_s3,
 }
+
+
+@pytest.fixture(scope="session")
+def local_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSparkRunner]:
+    """One warm runner for all tests of this process."""
+    with closing(LocalSparkRunner(tmp_path_factory.mktemp("spark"))) as runner:
+        yield runner
+
+
+@pytest.fixture(params=SPARK_RUNNERS)
+def spark_runners(request: pytest.FixtureRequest) -> Iterator[SparkRunnerHarness]:
+    for harness in SPARK_RUNNERS[request.param](request):
+        yield harness
+        harness.end_all()
 
 
 @pytest.fixture(params=LAYOUTS)

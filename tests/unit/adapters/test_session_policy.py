@@ -31,7 +31,7 @@ def allows(policy: dict[str, Any], action: str, key: str | None, listed: str | N
             fnmatch.fnmatchcase(resource, each) for each in _many(resources)
         )
         for patterns in statement.get("Condition", {}).get("StringLike", {}).values():
-            fits = fits and any(fnmatch.fnmatchcase(listed or "", each) for each in patterns)
+            fits = fits and any(fnmatch.fnmatchcase(listed or "", each) for each in _many(patterns))
         if fits and statement["Effect"] == "Deny":
             return False
         verdict = verdict or fits

@@ -32,6 +32,11 @@ class Home:
         return self._made("objects")
 
     @property
+    def spark(self) -> Path:
+        """Of the Spark runner: which runs there are, and its log."""
+        return self._made("spark")
+
+    @property
     def keys(self) -> Path:
         return self._made("keys")
 

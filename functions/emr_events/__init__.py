@@ -1,0 +1,1 @@
+"""State changes of Spark runs as a Lambda."""
