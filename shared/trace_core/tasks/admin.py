@@ -51,9 +51,11 @@ class TaskAdmin:
             # A claim may move the task between the two places: look at both, twice.
             for _ in range(2):
                 if tx.all(SQL["cancel_running"], params):
-                    return TaskStatus.RUNNING
+                    rows, status = [], TaskStatus.RUNNING
+                    break
                 rows = tx.all(SQL["cancel_waiting"], params)
                 if any(row.task_id is not None for row in rows):
+                    status = TaskStatus.CANCELED
                     break
             else:
                 ended = tx.one(SQL["final_outcome"], params)
@@ -62,9 +64,11 @@ class TaskAdmin:
                 if ended is None:
                     return TaskStatus.RUNNING
                 raise NotCancelable(task_id=str(task_id), outcome=ended.outcome)
-        if any(row.woke for row in rows):
+            # Reserved or running, its run is to end as well.
+            run = tx.all(SQL["cancel_run_of_task"], params)
+        if run or any(row.woke for row in rows):
             self._waker.wake(Function.OUTBOX_RELAY)
-        return TaskStatus.CANCELED
+        return status
 
     def retry(self, org_id: OrgId, task_id: TaskId, actor: Actor) -> TaskStatus:
         params = self._params(org_id, task_id)
@@ -98,6 +102,7 @@ class TaskAdmin:
             "task_id": task_id,
             "now": self._clock.now(),
             "outbox_id": self._ids.uuid(),
+            "cancel_outbox_id": self._ids.uuid(),
             "release_outbox_ids": self._ids.many(RUNTIMES),
             "wake_fanout": limits.WAKE_FANOUT,
         }

@@ -182,6 +182,19 @@ class StateEntry(Wire):
     value: Any
 
 
+class EgressIn(Wire):
+    """What the attempt took of the upstreams that its slot names, and whose fault its end is."""
+
+    requests: Bigint = 0
+    retries: Bigint = 0
+    rate_limited: Bigint = 0
+    errors: Bigint = 0
+    bytes: Bigint = 0
+    latency_ms: Bigint = 0
+    fault: Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")] | None = None
+    """Why the provider is to blame, if it is."""
+
+
 class Completion(Fenced):
     """The end of an attempt (Completed, Failed, Canceled) or of a source's slice (Yielded).
 
@@ -201,6 +214,7 @@ class Completion(Fenced):
     error_code: Annotated[str, Field(max_length=100)] | None = None
     error_message: str | None = None
     retryable: bool = True
+    egress: EgressIn | None = None
 
     @model_validator(mode="after")
     def _fits_its_status(self) -> Completion:

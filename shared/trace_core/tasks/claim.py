@@ -296,7 +296,7 @@ class Claims:
             strictest = Priority(max(priorities or _BOTH))
             limit = allowance(capacities, strictest, limit, now)
             if limit and self._has_pool(tx, job_id):
-                slots = tx.all(SQL["free_slots"], {"job_id": job_id, "limit": limit})
+                slots = tx.all(SQL["free_slots"], {"job_id": job_id, "limit": limit, "now": now})
                 slot_ids = [row.slot_id for row in slots]
                 limit = len(slot_ids)
         if limit <= 0:

@@ -15,11 +15,9 @@ leased AS (
 ),
 -- include: pin_inputs
 
--- fragment: pin_inputs
+-- fragment: current_pins
 -- What the `leased` tasks read, all of it as of this statement: of each input its current version
--- and the last commit that can be read there; a candidate reads what its deploy has fixed. Tasks of
--- one job read the same, so `pins` has one text for each job: `index version number swap`, with
--- commas between inputs.
+-- and the last commit that can be read there; a candidate reads what its deploy has fixed.
 pin AS MATERIALIZED (
     SELECT e.job_id, e.input_index, v.dataset_version, coalesce(i.pinned_at, v.readable) AS number,
            coalesce(c.swap, 0) AS swap
@@ -29,7 +27,23 @@ pin AS MATERIALIZED (
       LEFT JOIN candidate_inputs i ON i.job_id = e.job_id AND i.dataset_uuid = e.dataset_uuid
       JOIN version_counters v
         ON v.dataset_version = coalesce(i.dataset_version, c.dataset_version)
-),
+)
+
+-- fragment: pins_as_text
+-- Tasks of one job read the same, so there is one text for each job: `index version number swap`,
+-- with commas between inputs.
+pins AS (
+    SELECT p.job_id,
+           string_agg(concat_ws(' ', p.input_index, p.dataset_version, p.number, p.swap), ',')
+               AS pins
+      FROM pin p
+     GROUP BY p.job_id
+)
+
+-- fragment: pin_inputs
+-- The pins of the `leased` tasks, and their record.
+-- include: current_pins
+,
 pinned AS (
     INSERT INTO task_inputs (task_id, attempt, lease_sequence, input_index, dataset_version,
                              commit_number, swap)
@@ -38,13 +52,7 @@ pinned AS (
       FROM leased l
       JOIN pin p ON p.job_id = l.job_id
 ),
-pins AS (
-    SELECT p.job_id,
-           string_agg(concat_ws(' ', p.input_index, p.dataset_version, p.number, p.swap), ',')
-               AS pins
-      FROM pin p
-     GROUP BY p.job_id
-)
+-- include: pins_as_text
 
 -- fragment: no_pins
 -- A reservation reads nothing yet.
@@ -183,12 +191,18 @@ SELECT r.task_id, s.slot_id
  LIMIT 1
 
 -- name: free_slots
--- Slots of the job's pool that nobody holds.
+-- Slots of the job's pool that nobody holds and that are in no quarantine; if all of the pool are,
+-- the one that is due first. Those that have just failed come last: a retry gets another one.
 SELECT s.slot_id
   FROM slots s
   JOIN jobs j ON j.pool_id = s.pool_id
  WHERE j.job_id = %(job_id)s AND s.task_id IS NULL AND NOT s.retired
- ORDER BY s.position
+   AND (s.quarantined_until IS NULL OR s.quarantined_until <= %(now)s
+        OR s.slot_id = (SELECT q.slot_id FROM slots q
+                         WHERE q.pool_id = s.pool_id AND NOT q.retired
+                         ORDER BY q.quarantined_until NULLS FIRST, q.position
+                         LIMIT 1))
+ ORDER BY s.failures, s.position
  LIMIT %(limit)s
    FOR UPDATE OF s
 

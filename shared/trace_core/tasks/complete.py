@@ -25,7 +25,7 @@ from trace_core.tasks.api import Completion
 from trace_core.tasks.attempt_ends import LeaseEnd, end_leases
 from trace_core.tasks.late import LateReports
 from trace_core.tasks.model import NEVER, AttemptRules, Outcome, end_attempt
-from trace_core.tasks.outputs import Prepared, ReadManifest
+from trace_core.tasks.outputs import Prepared, ReadManifest, ReadRecords
 from trace_core.tasks.results import Results, body_digest
 from trace_core.tasks.schedule import next_tick
 from trace_core.tasks.statements import SQL
@@ -52,6 +52,7 @@ class Completions:
         jitter: Jitter,
         timings: limits.Timings = limits.DEFAULT_TIMINGS,
         read_manifest: ReadManifest | None = None,
+        read_records: ReadRecords | None = None,
     ) -> None:
         self._state = state
         self._clock = clock
@@ -59,7 +60,7 @@ class Completions:
         self._waker = waker
         self._jitter = jitter
         self._timings = timings
-        self._results = Results(state, ids, read_manifest)
+        self._results = Results(state, ids, read_manifest, read_records)
         self._late = LateReports(clock, ids, self._results)
 
     def complete(self, org_id: OrgId, completions: Sequence[Completion]) -> list[CompletionResult]:

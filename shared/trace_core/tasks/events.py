@@ -22,7 +22,7 @@ from trace_core.tasks.announcements import (
 )
 from trace_core.tasks.api import EventsRequest
 from trace_core.tasks.model import Fence
-from trace_core.tasks.outputs import CommittedOutput, ReadManifest
+from trace_core.tasks.outputs import CommittedOutput, ReadManifest, ReadRecords
 from trace_core.tasks.results import Results
 from trace_core.tasks.statements import SQL
 
@@ -45,12 +45,13 @@ class EventAcceptance:
         ids: Ids,
         waker: Waker,
         read_manifest: ReadManifest | None = None,
+        read_records: ReadRecords | None = None,
     ) -> None:
         self._state = state
         self._clock = clock
         self._ids = ids
         self._waker = waker
-        self._results = Results(state, ids, read_manifest)
+        self._results = Results(state, ids, read_manifest, read_records)
 
     def accept(self, org_id: OrgId, request: EventsRequest) -> Accepted:
         """All of the request or none; what was accepted before is a duplicate, no error."""

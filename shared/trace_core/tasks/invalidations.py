@@ -23,7 +23,7 @@ from trace_core.kernel.scopes import Scope
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
 from trace_core.registry.commits import Version, lock_versions, take_number
-from trace_core.registry.model import describe
+from trace_core.storage.scopes import scope_name
 from trace_core.tasks.announcements import Announced, Announcement, Origin, announce
 from trace_core.tasks.api import InvalidateRequest
 
@@ -136,7 +136,7 @@ class Invalidations:
             woke |= done.woke
         self._audit.record(
             tx, org_id, actor, "dataset.invalidate", request.dataset,
-            scope=describe(request.scope), reason=request.reason, tasks=tasks_made,
+            scope=scope_name(request.scope), reason=request.reason, tasks=tasks_made,
         )  # fmt: skip
         return Declaration(tuple(declared), tasks_made), woke
 

@@ -22,11 +22,15 @@ SELECT l.*, j.activation, j.max_attempts, j.source_kind, j.schedule
    FOR UPDATE OF l
 
 -- name: lock_expired
--- Leases whose time is over: not renewed, or running longer than the job allows.
+-- Leases whose time is over: not renewed, or running longer than the job allows. Those of a Spark run
+-- are left alone until it is known to have ended, and what follows from that is done.
 SELECT l.*, j.activation, j.max_attempts
   FROM leases l
   JOIN jobs j ON j.job_id = l.job_id
- WHERE l.lease_expires_at <= %(now)s OR (l.started_at IS NOT NULL AND l.deadline_at <= %(now)s)
+ WHERE (l.lease_expires_at <= %(now)s OR (l.started_at IS NOT NULL AND l.deadline_at <= %(now)s))
+   AND NOT EXISTS (SELECT FROM spark_runs s
+                    WHERE s.task_id = l.task_id AND s.start_token = l.start_token
+                      AND s.closed_at IS NULL)
  ORDER BY l.task_id
  LIMIT %(limit)s
    FOR UPDATE OF l SKIP LOCKED

@@ -19,6 +19,7 @@ from trace_core.kernel.ids import DatasetUuid, DatasetVersion, OrgId, TaskId
 from trace_core.kernel.scopes import Scope
 from trace_core.registry.commits import Lease, Written
 from trace_core.storage.model import Backend, Manifest, ManifestIdentity
+from trace_core.storage.recorded import Recorded
 from trace_core.tasks.announcements import ForeignOutput
 from trace_core.tasks.api import OutputIn
 from trace_core.tasks.model import is_own_location, staging_prefix, table_location
@@ -33,6 +34,18 @@ class ForeignLocation(Invalid):
     code = "ForeignLocation"
 
 
+class CommitUnknown(Invalid):
+    """The data database has no such commit of this task: report what was recorded there."""
+
+    code = "CommitUnknown"
+
+
+class ReadRecords(Protocol):
+    """What the data database has recorded of commits, named by version and number."""
+
+    def __call__(self, wanted: Sequence[tuple[UUID, int]]) -> set[Recorded]: ...
+
+
 class ReadManifest(Protocol):
     """The manifest under a key, verified against what lies beside it and what is expected."""
 
@@ -44,6 +57,8 @@ class Prepared:
     """What was read outside of the transaction, by the location of its output."""
 
     manifests: Mapping[str, Manifest | TraceError] = field(default_factory=dict)
+    records: frozenset[Recorded] | None = None
+    """None where the data database cannot be asked."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +95,15 @@ class JobOutputs:
 
 
 class Outputs:
-    def __init__(self, state: StateDatabase, read_manifest: ReadManifest | None) -> None:
+    def __init__(
+        self,
+        state: StateDatabase,
+        read_manifest: ReadManifest | None,
+        read_records: ReadRecords | None = None,
+    ) -> None:
         self._state = state
         self._read_manifest = read_manifest
+        self._read_records = read_records
         self._backends: dict[UUID, Backend] = {}
 
     def prepare(
@@ -94,8 +115,20 @@ class Outputs:
                 output.location: self._manifest(org_id, task_id, attempt, output)
                 for output in outputs
                 if self._backends.get(output.dataset_version) is Backend.S3
-            }
+            },
+            self._recorded(outputs),
         )
+
+    def _recorded(self, outputs: Sequence[OutputIn]) -> frozenset[Recorded] | None:
+        wanted = [
+            (output.dataset_version, output.commit_number)
+            for output in outputs
+            if self._backends.get(output.dataset_version) is Backend.POSTGRES
+            and output.commit_number is not None
+        ]
+        if self._read_records is None or not wanted:
+            return None
+        return frozenset(self._read_records(wanted))
 
     def _learn_backends(self, versions: Iterable[UUID]) -> None:
         """They never change, so each is asked for once."""
@@ -155,7 +188,7 @@ class Outputs:
             if backend is Backend.S3:
                 found.append((output, _of_manifest(output, lease, prepared)))
             elif backend is Backend.POSTGRES:
-                found.append((output, _of_record(output, lease)))
+                found.append((output, _of_record(output, lease, prepared)))
         return found
 
 
@@ -169,7 +202,7 @@ def _of_manifest(output: OutputIn, lease: Lease, prepared: Prepared) -> Written:
     )  # fmt: skip
 
 
-def _of_record(output: OutputIn, lease: Lease) -> Written:
+def _of_record(output: OutputIn, lease: Lease, prepared: Prepared) -> Written:
     if output.commit_number is None or output.written_by is None:
         raise Invalid(
             "An output in the data database is reported with commit_number, replaces and "
@@ -183,6 +216,17 @@ def _of_record(output: OutputIn, lease: Lease) -> Written:
             "written_by names a lease that this task has not had.",
             output_index=output.output_index,
             field="written_by",
+        )
+    reported = Recorded(
+        output.dataset_version, output.commit_number, by.task_id, by.attempt, by.lease_sequence,
+        output.output_index, output.scope_key, output.replaces or 0,
+    )  # fmt: skip
+    if prepared.records is not None and reported not in prepared.records:
+        raise CommitUnknown(
+            f"The data database has no commit {output.commit_number} of this task with that scope, "
+            "lease and predecessor; report it as it was recorded there.",
+            output_index=output.output_index,
+            commit=output.commit_number,
         )
     return Written(
         output.dataset_version, output.scope, by, output.output_index, output.row_count,

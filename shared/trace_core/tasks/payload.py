@@ -49,6 +49,8 @@ class JobInput:
     alias: str
     dataset_uuid: UUID
     filter: Any
+    triggers: bool
+    """Whether its events make tasks; a rewrite of any input does."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,9 @@ class Payloads:
             row.operator,
             row.definition.get("config", {}),
             tuple(
-                JobInput(each.input_index, each.alias, each.dataset_uuid, each.filter)
+                JobInput(
+                    each.input_index, each.alias, each.dataset_uuid, each.filter, each.triggers
+                )
                 for each in inputs
             ),
             tuple(
@@ -339,6 +343,7 @@ class Payloads:
                     "swap": pin.swap if pin else None,
                     "backend": self._versions[pin.dataset_version][1] if pin else None,
                     "filter": each.filter,
+                    "triggers": each.triggers,
                 }
             )
         return found
@@ -350,7 +355,8 @@ class Payloads:
         return [{"key": row.key, "revision": row.revision, "value": row.value} for row in rows]
 
     def _requests(self, claim: Claimed, info: JobInfo) -> list[dict[str, Any]]:
-        if info.job["source_kind"] not in ("manual", "webhook"):
+        # A source that follows something is asked by checks to write a range again.
+        if not info.is_source:
             return []
         rows = self._state.read(
             SQL["open_requests"], {"job_id": claim.job_id, "limit": _REQUESTS_PER_SLICE}

@@ -20,7 +20,8 @@ from trace_core.kernel.errors import Conflict, NotFound
 from trace_core.kernel.ids import DatasetVersion, Ids, OrgId
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
-from trace_core.registry.commits import Lease, Written, lock_versions, register
+from trace_core.registry.commits import Lease, Written, register
+from trace_core.registry.relations import lock_with_relations
 from trace_core.tasks.announcements import Announcement, announce
 
 if TYPE_CHECKING:
@@ -129,8 +130,9 @@ class Reconciliation:
         """All that one data transaction wrote, together."""
         now = self._clock.now()
         with self._state.transaction("reconcile") as tx:
-            versions = lock_versions(tx, [each.commit.dataset_version for each in group])
-            done = register(tx, versions, [_written(each) for each in group], now)
+            named = [each.commit.dataset_version for each in group]
+            versions, relations = lock_with_relations(tx, named)
+            done = register(tx, versions, [_written(each) for each in group], now, relations)
             org_id = OrgId(versions[group[0].commit.dataset_version].org_id)
             announcements = [Announcement.of(each) for each in done.readable]
             announced = announce(tx, self._ids, org_id, announcements, now)

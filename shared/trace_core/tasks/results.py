@@ -13,7 +13,8 @@ from trace_core.database.state import StateDatabase, Transaction
 from trace_core.kernel import limits
 from trace_core.kernel.errors import Conflict, Invalid
 from trace_core.kernel.ids import Ids, OrgId, uuid_of
-from trace_core.registry.commits import Lease, committed_scopes, lock_versions, register
+from trace_core.registry.commits import Lease, committed_scopes, register
+from trace_core.registry.relations import lock_with_relations
 from trace_core.storage.model import Backend
 from trace_core.tasks.announcements import (
     RUNTIMES,
@@ -33,6 +34,7 @@ from trace_core.tasks.outputs import (
     Outputs,
     Prepared,
     ReadManifest,
+    ReadRecords,
 )
 from trace_core.tasks.statements import SQL
 
@@ -74,11 +76,15 @@ class Results:
     """Writes results under a fence that the caller has verified and holds."""
 
     def __init__(
-        self, state: StateDatabase, ids: Ids, read_manifest: ReadManifest | None = None
+        self,
+        state: StateDatabase,
+        ids: Ids,
+        read_manifest: ReadManifest | None = None,
+        read_records: ReadRecords | None = None,
     ) -> None:
         self._state = state
         self._ids = ids
-        self._outputs = Outputs(state, read_manifest)
+        self._outputs = Outputs(state, read_manifest, read_records)
 
     def prepare(self, org_id: OrgId, report: Completion | EventsRequest) -> Prepared:
         """What takes its time, before the transaction opens and anything is locked."""
@@ -153,12 +159,12 @@ class Results:
         own = {(output.dataset_version, output.scope_key) for output, _ in with_rows}
         plain = _without_rows(tx, report, produced, own)
         # All counters at once, in the order of ids, whatever they are needed for.
-        versions = lock_versions(
+        versions, relations = lock_with_relations(
             tx,
             [written.dataset_version for _, written in with_rows]
             + [event.dataset_version for event in plain],
         )
-        registered = register(tx, versions, [written for _, written in with_rows], now)
+        registered = register(tx, versions, [written for _, written in with_rows], now, relations)
         self._state.crash_points("results:registered")
         announced = announce(
             tx, self._ids, org_id, [Announcement.of(each) for each in registered.readable], now

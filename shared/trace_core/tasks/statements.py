@@ -17,4 +17,6 @@ SQL = Statements(
     "views.sql",
     "yields.sql",
     "room.sql",
+    "slots.sql",
+    "spark_leases.sql",
 )

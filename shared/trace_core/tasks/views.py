@@ -38,6 +38,7 @@ class BacklogMetrics:
     """Builds with an error, or whose checks failed: they wait for a person."""
     jobs_forbidden: int
     """Jobs that may no longer read an input, since whoever deployed them may not."""
+    slots_quarantined: int
 
 
 class Views:
@@ -77,6 +78,7 @@ class Views:
         return {
             **_task(rows[0]),
             "attempts": _rows(self._state.read(SQL["attempts_of_task"], params)),
+            "runs": _rows(self._state.read(SQL["runs_of_task"], params)),
             "inputs": _rows(self._state.read(SQL["inputs_of_task"], params)),
             "outputs": [_scoped(row) for row in self._state.read(SQL["outputs_of_task"], params)],
             "events": [_scoped(row) for row in self._state.read(SQL["events_of_task"], params)],
@@ -142,6 +144,7 @@ class Views:
             deploys.oldest_at,
             deploys.stuck,
             self._state.read(SQL["jobs_forbidden"], {})[0].count,
+            self._state.read(SQL["slots_quarantined"], {"now": self._clock.now()})[0].count,
         )
 
 

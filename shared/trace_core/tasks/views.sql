@@ -18,7 +18,7 @@ SELECT j.job_id, j.org_id, d.name AS dag_name, coalesce(c.number, v.number) AS d
 
 -- name: inputs_of_job
 -- The edges of a job. The parts of a published name come in its order, from hot to cold.
-SELECT e.input_index, e.alias, e.filter, e.dataset_uuid
+SELECT e.input_index, e.alias, e.filter, e.dataset_uuid, e.triggers
   FROM edges e
   LEFT JOIN LATERAL (
        SELECT min(p.part) AS part FROM publication_parts p WHERE p.dataset_uuid = e.dataset_uuid) p
@@ -163,6 +163,19 @@ SELECT a.attempt, a.outcome, a.final, a.late, a.leased_at, a.started_at, a.ended
   FROM attempts a
  WHERE a.task_id = %(task_id)s AND a.org_id = %(org_id)s AND a.attempt > %(after)s
  ORDER BY a.attempt
+ LIMIT %(limit)s
+
+-- name: runs_of_task
+-- Its Spark runs: waiting for room, starting up and running apart, and what each used.
+SELECT s.attempt, s.start_number, s.run_id, s.state, s.detail, s.cancel_reason, s.prepared_at,
+       s.submitted_at, s.started_at, s.ended_at, s.queued_seconds,
+       extract(epoch FROM s.started_at - s.submitted_at)::double precision
+           - coalesce(s.queued_seconds, 0) AS startup_seconds,
+       extract(epoch FROM s.ended_at - s.started_at)::double precision AS run_seconds,
+       s.vcpu_hours, s.memory_gb_hours, s.storage_gb_hours
+  FROM spark_runs s
+ WHERE s.task_id = %(task_id)s AND s.org_id = %(org_id)s
+ ORDER BY s.start_number
  LIMIT %(limit)s
 
 -- name: inputs_of_task

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trace_core.dag.model import Runtime
+from trace_core.egress.gateway import EgressGateway
 from trace_core.kernel.errors import Unavailable
 from trace_core.ports.clock import Clock
 from trace_core.ports.row_store import RowStore
@@ -51,13 +52,15 @@ class Drain:
         logs: AttemptLogs,
         clock: Clock,
         row_store: Callable[[], RowStore] | None = None,
+        egress: EgressGateway | None = None,
     ) -> None:
         self._api = api
         self._pool = pool
         self._worker_id = worker_id
         self._supervisor = Supervisor(
-            pool, clock=clock, secrets=secrets, logs=logs, rows=rows_for_workers(api, row_store)
-        )
+            pool, clock=clock, secrets=secrets, logs=logs, rows=rows_for_workers(api, row_store),
+            egress=egress,
+        )  # fmt: skip
 
     def run(self, seconds: float, claim_seconds: float = CLAIM_SECONDS) -> Drained:
         """Work for less than `seconds`; what runs longer is handed back as a failed attempt."""
@@ -71,6 +74,7 @@ class Drain:
 
         def run(attempt: Attempt, control: RunControl) -> None:
             outcome = self._supervisor.run(attempt, control)
+            heartbeats.ending(attempt)
             if outcome is None:
                 heartbeats.remove(attempt)
             else:

@@ -23,6 +23,7 @@ class _Running:
     attempt: Attempt
     control: RunControl
     due_at: float
+    ending: bool = False
 
 
 class Heartbeats:
@@ -42,6 +43,14 @@ class Heartbeats:
             due_at = time.monotonic() + attempt.heartbeat
             self._running[attempt.key] = _Running(attempt, control, due_at)
             self._changed.notify()
+
+    def ending(self, attempt: Attempt) -> None:
+        """Its run is over, and its report is on the way: when a beat crosses that, the lease is
+        given up and not lost. Until the report has arrived it goes on beating."""
+        with self._changed:
+            running = self._running.get(attempt.key)
+            if running is not None:
+                running.ending = True
 
     def remove(self, attempt: Attempt) -> None:
         with self._changed:
@@ -84,6 +93,8 @@ class Heartbeats:
         except TaskCanceled:
             running.control.interrupt(Reason.CANCELED, self._cancel_grace)
         except (Conflict, NotFound) as error:
+            if running.ending:
+                return
             logger.warning("%s is no longer ours: %s", running.attempt, error.message)
             running.control.interrupt(Reason.LEASE_LOST, 0)
         except TraceError as error:

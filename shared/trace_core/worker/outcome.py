@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -162,7 +162,9 @@ def failed(error: BaseException, redact: Callable[[str], str] = str) -> Outcome:
     """The completion of an attempt that raised; redacted first, since a cut hides half a secret."""
     trace = redact(storable("".join(traceback.format_exception(error))))
     message = redact(storable(_text_of(error)))
-    return failure(type(error).__name__, message, _retryable(error), trace)
+    ended = failure(type(error).__name__, message, _retryable(error), trace)
+    fault = error.upstream_fault if isinstance(error, OperatorFailed) else None
+    return replace(ended, fields={**ended.fields, "egress": {"fault": fault}}) if fault else ended
 
 
 def failure(code: str, message: str, retryable: bool, trace: str = "") -> Outcome:

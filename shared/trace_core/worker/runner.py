@@ -47,6 +47,7 @@ class Runner:
         try:
             heartbeats.add(attempt, control)
             outcome = self._supervisor.run(attempt, control)
+            heartbeats.ending(attempt)
             if outcome is None:
                 return "LeaseLost"
             settled = report_until_settled(Report(attempt, outcome), api.complete, self._patience)

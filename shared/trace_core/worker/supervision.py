@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import UUID
 
 from trace_core.dag.catalog import Catalog
+from trace_core.egress.gateway import EgressGateway, Opened
 from trace_core.kernel.errors import Rejected, TraceError
 from trace_core.kernel.ids import OrgId
 from trace_core.ports.clock import Clock
@@ -76,12 +78,14 @@ class Supervisor:
         secrets: SecretStore | None = None,
         logs: Logs | None = None,
         rows: RowAccess | None = None,
+        egress: EgressGateway | None = None,
     ) -> None:
         self._execution = execution
         self._clock = clock
         self._secrets = secrets
         self._logs = logs
         self._rows = rows
+        self._egress = egress or EgressGateway({})
 
     def run(self, attempt: Attempt, control: RunControl) -> Outcome | None:
         """How the attempt ended; None when its lease is lost and nobody wants to know."""
@@ -91,13 +95,33 @@ class Supervisor:
             done = rows.begin()
             if done is not None:
                 return done
-            work = self._work(attempt, rows)
+            env, secrets = self._environment(attempt)
+            with self._egress.opened(env, attempt.timeout) as opened:
+                return self._run(attempt, control, rows, opened, secrets)
         except LeaseGone as gone:
             logger.warning("%s is no longer ours: %s", attempt, gone)
             return None
         except TraceError as error:
             retryable = not isinstance(error, Rejected)
             return failure(type(error).__name__, error.message, retryable)
+
+    def _run(
+        self,
+        attempt: Attempt,
+        control: RunControl,
+        rows: AttemptRows,
+        opened: Opened,
+        secrets: Sequence[str],
+    ) -> Outcome | None:
+        token = attempt.payload.get("capability_token")
+        work = Work(
+            payload=rows.payload,
+            now=self._clock.now(),
+            timeout=attempt.timeout,
+            env=opened.env,
+            secrets=[each for each in (*secrets, *opened.tokens, token) if each],
+            rows=rows,
+        )
         try:
             finished = self._execution.run(work, control)
         except Exception as error:
@@ -109,21 +133,14 @@ class Supervisor:
             return None
         if self._logs:
             self._logs.write(attempt, finished.log, outcome)
-        return outcome
+        return with_usage(outcome, opened)
 
-    def _work(self, attempt: Attempt, rows: AttemptRows) -> Work:
+    def _environment(self, attempt: Attempt) -> tuple[dict[str, str], list[str]]:
+        """What the slot gives, and the values among it that nobody may read in a log."""
         slot: Mapping[str, Any] = attempt.payload.get("slot") or {}
         names: Mapping[str, str] = slot.get("secrets") or {}
         values = {variable: self._secret(attempt, name) for variable, name in names.items()}
-        token = attempt.payload.get("capability_token")
-        return Work(
-            payload=rows.payload,
-            now=self._clock.now(),
-            timeout=attempt.timeout,
-            env={**(slot.get("env") or {}), **values},
-            secrets=[each for each in (*values.values(), token) if each],
-            rows=rows,
-        )
+        return {**(slot.get("env") or {}), **values}, list(values.values())
 
     def _secret(self, attempt: Attempt, name: str) -> str:
         if self._secrets is None:
@@ -150,3 +167,20 @@ def judge(attempt: Attempt, control: RunControl, finished: Finished) -> Outcome 
         case Ended.INTERRUPTED:
             return failure("WorkerStopped", "the worker stopped before the end", retryable=True)
     return failure("ChildDied", finished.reason, retryable=True)
+
+
+def with_usage(outcome: Outcome, opened: Opened) -> Outcome:
+    """The outcome with what it took of its upstreams, and whether one of them is to blame.
+
+    Whoever ran may say so itself: a provider that lies has answered every request. Otherwise it is
+    to blame if requests were given up, and the attempt failed or none was answered.
+    """
+    said = outcome.fields.get("egress") or {}
+    usage = opened.usage
+    if not usage.requests and not said:
+        return outcome
+    fault = said.get("fault")
+    barren = outcome.status == "Failed" or usage.errors == usage.requests
+    if fault is None and barren and opened.last_fault is not None:
+        fault = opened.last_fault.value
+    return replace(outcome, fields={**outcome.fields, "egress": {**usage.fields(), "fault": fault}})

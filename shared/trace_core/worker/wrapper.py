@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from trace_core.dag.model import Runtime
+from trace_core.egress.gateway import EgressGateway
 from trace_core.kernel import limits
 from trace_core.kernel.errors import Unavailable
 from trace_core.ports.clock import Clock
@@ -61,14 +62,16 @@ class Wrapper:
         clock: Clock,
         settings: WrapperSettings,
         row_store: Callable[[], RowStore] | None = None,
+        egress: EgressGateway | None = None,
     ) -> None:
         self._api = api
         self._pool = pool
         self._wake_ups = wake_ups
         self._settings = settings
         self._supervisor = Supervisor(
-            pool, clock=clock, secrets=secrets, logs=logs, rows=rows_for_workers(api, row_store)
-        )
+            pool, clock=clock, secrets=secrets, logs=logs, rows=rows_for_workers(api, row_store),
+            egress=egress,
+        )  # fmt: skip
         self._notes = _notes()
         self._stopping = False
         self._lock = threading.Lock()
@@ -124,6 +127,7 @@ class Wrapper:
 
     def _run(self, attempt: Attempt, control: RunControl) -> None:
         outcome = self._supervisor.run(attempt, control)
+        self._heartbeats.ending(attempt)
         # Reported before the place is free: a task of few milliseconds then goes out with others.
         if outcome is None:
             self._heartbeats.remove(attempt)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.egress.provider import gateway, provider, upstream
 from tests.unit.operators.payloads import ORG, make_payload
 from tests.unit.worker.conftest import OPERATORS
 from tests.unit.worker.platform_for_tests import (
@@ -20,6 +21,7 @@ from tests.unit.worker.platform_for_tests import (
     SystemClock,
     eventually,
 )
+from trace_core.egress.gateway import EgressGateway
 from trace_core.kernel.errors import Invalid, Unauthenticated, Unavailable
 from trace_core.worker.children import ChildPool
 from trace_core.worker.client import HttpClient, WorkerApi
@@ -33,7 +35,9 @@ QUEUE = "hints"
 class Worker:
     """A wrapper in a thread, with everything around it."""
 
-    def __init__(self, url: str, pool: ChildPool, **settings: Any) -> None:
+    def __init__(
+        self, url: str, pool: ChildPool, egress: EgressGateway | None = None, **settings: Any
+    ) -> None:
         self.queue = MemoryQueue()
         self.objects = MemoryObjects()
         self.secrets = MemorySecrets(rpc_key="s3cr3t/välue")
@@ -45,6 +49,7 @@ class Worker:
             secrets=self.secrets,
             logs=AttemptLogs(self.objects),
             clock=SystemClock(),
+            egress=egress,
             settings=WrapperSettings(
                 **{
                     "worker_id": "test",
@@ -257,6 +262,70 @@ def test_secrets_reach_the_operator_and_never_the_log_or_the_report(
         assert "s3cr3t" not in text
         assert "capability-token" not in text
         assert WORKER_TOKEN not in text
+
+
+RPC_SLOT = {
+    "name": "one",
+    "env": {"RPC_UPSTREAM": "main"},
+    "secrets": {"RPC_KEY": "rpc_key"},
+}
+
+
+def test_an_operator_calls_its_upstream_and_never_sees_the_key(
+    platform: Platform, url: str, pool: ChildPool
+) -> None:
+    asking = make_payload("ask_upstream", {"times": 3}, slot=RPC_SLOT)
+    echoing = make_payload("echo_env", slot=RPC_SLOT)
+    platform.waiting += [asking, echoing]
+    with provider() as main, gateway(main=upstream(main)) as egress:
+        with working(url, pool, egress=egress) as worker:
+            asked, _ = platform.wait_for(asking, echoing)
+            said, env = worker.log(asking), worker.log(echoing)
+        assert [path for path, _, _ in main.seen] == ["/v2/s3cr3t%2Fv%C3%A4lue"] * 3
+    assert said.count('told {"ok":true}') == 3
+    assert (asked["egress"]["requests"], asked["egress"]["fault"]) == (3, None)
+    assert "RPC_URL=http://127.0.0.1:" in env
+    # The address is a secret too, as long as the attempt runs.
+    assert "/***" in env
+    for text in (said, env):
+        assert "RPC_KEY" not in text
+        assert "s3cr3t" not in text
+
+
+def test_a_report_says_whose_fault_the_end_is(
+    platform: Platform, url: str, pool: ChildPool
+) -> None:
+    limited = make_payload("ask_upstream", slot=RPC_SLOT)
+    lied_to = make_payload("ask_upstream", {"blames": "untrue"}, slot=RPC_SLOT)
+    own_fault = make_payload("ask_upstream", {"times": 0, "blames": None}, slot=RPC_SLOT)
+    with provider() as main:
+        egress = EgressGateway({"main": upstream(main, limits={"retries": 0})})
+        with working(url, pool, egress=egress):
+            main.answers(429)
+            platform.waiting.append(limited)
+            platform.wait_for(limited)
+            platform.waiting += [lied_to, own_fault]
+            platform.wait_for(lied_to, own_fault)
+        egress.close()
+    first, second, third = platform.wait_for(limited, lied_to, own_fault)
+    assert (first["status"], first["egress"]["fault"]) == ("Failed", "rate_limited")
+    assert (second["egress"]["fault"], second["retryable"]) == ("untrue", True)
+    assert (third["status"], "egress" in third) == ("Completed", False)
+
+
+def test_an_upstream_that_the_worker_does_not_have_fails_the_task_by_name(
+    platform: Platform, url: str, pool: ChildPool
+) -> None:
+    task = make_payload("ask_upstream", slot={**RPC_SLOT, "env": {"RPC_UPSTREAM": "other"}})
+    platform.waiting.append(task)
+    with (
+        provider() as main,
+        gateway(main=upstream(main)) as egress,
+        working(url, pool, egress=egress),
+    ):
+        (completed,) = platform.wait_for(task)
+    assert (completed["error_code"], completed["retryable"]) == ("Rejected", False)
+    assert "upstream other" in completed["error_message"]
 
 
 def test_a_missing_secret_fails_the_task_by_name(
