@@ -56,11 +56,15 @@ ALARMS = (
     Alarm(
         "DispatcherSwept", "dispatcher", "DispatcherSwept", "dispatcher", 0, 15, Statistic.MINIMUM
     ),
+    Alarm("SparkRunWaiting", "spark_runs", "SparkRunWaiting", "dispatcher", 1800, 15),
+    Alarm("SparkCancelAge", "spark_runs", "SparkCancelAge", "dispatcher", 1800, 15),
+    Alarm("SparkEndAge", "spark_runs", "SparkEndAge", "dispatcher", 900, 15),
     Alarm("CommitsRefused", "commits", "CommitsRefused", "dispatcher", 0, 1, Statistic.SUM),
     Alarm("PurgesOverdue", "purge", "PurgesOverdue", "staging_cleanup", 0, 60, Statistic.MINIMUM),
     Alarm("DeployAge", "deploys", "DeployAge", "reaper", 21_600, 15),
     Alarm("DeploysStuck", "deploys", "DeploysStuck", "reaper", 0, 10, Statistic.MINIMUM),
     Alarm("JobsForbidden", "read_rights", "JobsForbidden", "reaper", 0, 1),
+    Alarm("SlotsQuarantined", "slots", "SlotsQuarantined", "reaper", 0, 15, Statistic.MINIMUM),
     Alarm(
         "HistoryMonthsAhead",
         "history_partitions",

@@ -12,6 +12,7 @@ from infra.needs import Addresses
 from infra.node import ROOT
 from infra.stacks.control_plane import ControlPlaneStack
 from infra.stacks.database import DatabaseStack, secret_of
+from infra.stacks.emr import EmrStack
 from infra.stacks.network import NetworkStack
 from infra.stacks.observability import ObservabilityStack
 from infra.stacks.storage import StorageStack
@@ -76,6 +77,18 @@ def add_stacks(app: cdk.App, environment: Environment) -> Mapping[str, cdk.Stack
                 arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
             )
             data_secret, data_secret_arn = state_secret, state_secret_arn
+    emr = None
+    if environment.emr is not None:
+        emr = EmrStack(
+            app,
+            name("emr"),
+            environment=environment,
+            emr=environment.emr,
+            bucket_name=storage.bucket.bucket_name,
+            bucket_arn=storage.bucket.bucket_arn,
+            **options,
+        )
+        stacks["emr"] = emr
     addresses = Addresses(
         environment=environment,
         state_secret=state_secret,
@@ -87,6 +100,7 @@ def add_stacks(app: cdk.App, environment: Environment) -> Mapping[str, cdk.Stack
         signing_key_arn=storage.signing_key.key_arn,
         worker_token_arns=[secret.secret_arn for secret in storage.worker_tokens],
         issuer=environment.identity.issuer,
+        emr=emr.addresses if emr is not None else None,
     )
     control_plane = ControlPlaneStack(
         app,

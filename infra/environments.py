@@ -62,6 +62,29 @@ class ExternalDatabase:
     secret_name: str
 
 
+DRIVER_VCPUS, DRIVER_GB = 2, 8
+EXECUTOR_VCPUS, EXECUTOR_GB = 4, 16
+"""Of each Spark run's workers."""
+
+
+@dataclass(frozen=True)
+class Emr:
+    """EMR Serverless: what all runs of PySpark operators may take at once.
+
+    Nothing is kept warm, so that it costs nothing while nothing runs.
+    """
+
+    vcpus: int
+    memory_gb: int
+    disk_gb: int
+    runs: int
+    """At once; more wait in the platform's own queue."""
+    executors: int
+    """Of one run, each with 4 vCPUs and 16 GB."""
+    idle_minutes: int = 5
+    """After the last run the application stops."""
+
+
 @dataclass(frozen=True)
 class IdentityProvider:
     issuer: str
@@ -83,9 +106,11 @@ class Environment:
     network: Network | None = None
     data_database: Database | None = None
     """A server of its own for the data database; None: it shares that of the state."""
+    emr: Emr | None = None
+    """None: no PySpark operator runs there."""
     operator_modules: tuple[str, ...] = ()
     operator_package: str | None = None
-    """The folder with the project's own operators, which becomes a layer."""
+    """The folder with the project's own operators, which becomes a layer and goes to EMR."""
     architecture: Architecture = Architecture.ARM64
     python: str = "3.12"
     """The newest that the project supports. The runtime of 3.11 has a C library which is too old
@@ -132,6 +157,7 @@ def _concurrency(**changes: int) -> Mapping[str, int]:
         "reaper": 1,
         "outbox_relay": 3,
         "staging_cleanup": 1,
+        "emr_events": 2,
         "operator_runner": 5,
         "worker": 5,
         "migrate": 1,
@@ -165,6 +191,7 @@ ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType(
                     connections=170,
                     deletion_protection=False,
                 ),
+                emr=Emr(vcpus=24, memory_gb=96, disk_gb=400, runs=4, executors=4),
                 identity=_IDENTITY,
                 concurrency=_concurrency(),
                 log_days=14,
@@ -189,6 +216,7 @@ ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType(
                     backup_days=7,
                     connections=350,
                 ),
+                emr=Emr(vcpus=64, memory_gb=256, disk_gb=1000, runs=10, executors=8),
                 identity=_IDENTITY,
                 concurrency=_concurrency(
                     internal_api=20, task_api=20, operator_runner=20, worker=10
@@ -217,6 +245,7 @@ ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType(
                     backup_days=30,
                     connections=1500,
                 ),
+                emr=Emr(vcpus=400, memory_gb=1600, disk_gb=6000, runs=50, executors=20),
                 identity=_IDENTITY,
                 concurrency=_concurrency(
                     user_api=20,
@@ -225,6 +254,7 @@ ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType(
                     dispatcher=4,
                     reaper=2,
                     outbox_relay=10,
+                    emr_events=10,
                     operator_runner=100,
                     worker=40,
                 ),

@@ -71,6 +71,11 @@ NAG = (
         "The data of every org: each task gets this role narrowed to its own prefixes.",
     ),
     Kept(
+        "AwsSolutions-IAM5[*]",
+        "emr/Run/Resource",
+        "The folders of every run: each run gets this role narrowed to its own.",
+    ),
+    Kept(
         "AwsSolutions-RDS3",
         "database/State/Resource",
         "dev has one zone: its data may be lost.",

@@ -25,6 +25,8 @@ class Need(StrEnum):
     HEAR_WAKE_UPS = "hear_wake_ups"
     TEND_QUEUES = "tend_queues"
     INVOKE_RUNNER = "invoke_runner"
+    START_SPARK = "start_spark"
+    FOLLOW_SPARK = "follow_spark"
     WORKER_TOKENS = "worker_tokens"
     USER_SECRETS = "user_secrets"
     WRITE_USER_SECRETS = "write_user_secrets"
@@ -123,6 +125,8 @@ FUNCTIONS = (
                 *(Need.STATE, Need.WAKE_RELAY, Need.SIGN_TOKENS, Need.OPERATORS),
                 # Checks of a candidate read its rows.
                 *(Need.DATA, Need.ARROW, Need.READ_ROWS),
+                # It looks after runs whose event was lost, and takes over what they left.
+                *(Need.FOLLOW_SPARK, Need.WRITE_ROWS, Need.WRITE_LOGS),
             }
         ),
         timeout_seconds=SWEEP_TIMEOUT,
@@ -144,13 +148,30 @@ FUNCTIONS = (
         frozenset(
             {
                 *(Need.STATE, Need.SEND_WAKE_UPS, Need.INVOKE_RUNNER, Need.WAKE_DISPATCHER),
-                # Views of published names follow their pointers.
-                Need.DATA,
+                # Views of published names follow their pointers; a Spark run gets the rows of
+                # its inputs that lie in Postgres as objects.
+                *(Need.DATA, Need.START_SPARK, Need.SIGN_TOKENS),
+                *(Need.OPERATORS, Need.ARROW, Need.READ_ROWS),
             }
         ),
         timeout_seconds=SWEEP_TIMEOUT,
         asynchronous=True,
         every_minute=True,
+    ),
+    Function(
+        "emr_events",
+        Place.CONTROL,
+        # A run has changed its state: what it left is looked through, copied and completed.
+        frozenset(
+            {
+                *(Need.STATE, Need.DATA, Need.ARROW, Need.WAKE_RELAY, Need.SIGN_TOKENS),
+                *(Need.FOLLOW_SPARK, Need.READ_ROWS, Need.WRITE_ROWS, Need.WRITE_LOGS),
+                Need.OPERATORS,
+            }
+        ),
+        timeout_seconds=5 * 60,
+        memory_mb=2048,
+        asynchronous=True,
     ),
     Function(
         "staging_cleanup",

@@ -22,6 +22,20 @@ STATE_CONNECTIONS = 2
 DATA_CONNECTIONS = 2
 """For each role that a function takes there; a worker reads or writes for two tasks at once."""
 DATA_NAME = "trace_data"
+SPARK_SERVICE = "emr-serverless.amazonaws.com"
+
+
+@dataclass(frozen=True)
+class EmrAddresses:
+    """The application that runs PySpark operators, and what a run of it is made of."""
+
+    application_id: str
+    application_arn: str
+    role_arn: str
+    entry_point: str
+    code: str
+    logs: str
+    runs: int
 
 
 @dataclass(frozen=True)
@@ -41,6 +55,7 @@ class Addresses:
     operator_role_arn: str = ""
     internal_url: str = ""
     task_url: str = ""
+    emr: EmrAddresses | None = None
 
 
 def variables(function: Function, addresses: Addresses) -> dict[str, str]:
@@ -93,6 +108,8 @@ def _variables(need: Need, to: Addresses) -> Mapping[str, str]:
                 "TRACE_RUNNER_FUNCTION": environment.function_name("operator_runner"),
                 "TRACE_RUNNER_CONCURRENCY": str(environment.concurrency["operator_runner"]),
             }
+        case Need.START_SPARK | Need.FOLLOW_SPARK:
+            return _emr_variables(to, to.emr) if to.emr is not None else {}
         case (
             Need.WORKER_TOKENS | Need.USER_SECRETS | Need.WRITE_USER_SECRETS | Need.WEBHOOK_SECRETS
         ):
@@ -148,6 +165,10 @@ def _statements(need: Need, to: Addresses, stack: Stack) -> list[iam.PolicyState
         case Need.INVOKE_RUNNER:
             runner = _function(stack, environment, "operator_runner")
             return [_allow(["lambda:InvokeFunction"], [runner])]
+        case Need.START_SPARK:
+            return _start_spark(to, to.emr) if to.emr is not None else []
+        case Need.FOLLOW_SPARK:
+            return _follow_spark(to, to.emr) if to.emr is not None else []
         case Need.SIGN_TOKENS:
             return [_allow(["kms:Sign", "kms:GetPublicKey"], [to.signing_key_arn])]
         case Need.VERIFY_TOKENS:
@@ -211,6 +232,51 @@ def _statements(need: Need, to: Addresses, stack: Stack) -> list[iam.PolicyState
     assert_never(need)
 
 
+def _emr_variables(addresses: Addresses, to: EmrAddresses) -> Mapping[str, str]:
+    return {
+        "TRACE_BUCKET": addresses.bucket_name,
+        "TRACE_EMR_APPLICATION": to.application_id,
+        "TRACE_EMR_ROLE": to.role_arn,
+        "TRACE_EMR_ENTRY_POINT": to.entry_point,
+        "TRACE_EMR_CODE": to.code,
+        "TRACE_EMR_LOGS": to.logs,
+        "TRACE_EMR_RUNS": str(to.runs),
+    }
+
+
+def _start_spark(addresses: Addresses, to: EmrAddresses) -> list[iam.PolicyStatement]:
+    passing = _allow(["iam:PassRole"], [to.role_arn])
+    passing.add_conditions({"StringEquals": {"iam:PassedToService": SPARK_SERVICE}})
+    return [
+        # A run whose id was lost is found by its name.
+        _allow(["emr-serverless:StartJobRun", "emr-serverless:ListJobRuns"], [to.application_arn]),
+        _watching(to),
+        # A run is tagged as it begins.
+        _allow(["emr-serverless:TagResource"], [_job_runs(to)]),
+        passing,
+        _listing(addresses, "org/*/run/*"),
+        _allow(["s3:GetObject", "s3:PutObject"], [f"{addresses.bucket_arn}/org/*/run/*"]),
+    ]
+
+
+def _follow_spark(addresses: Addresses, to: EmrAddresses) -> list[iam.PolicyStatement]:
+    """Look at runs, take over what they left, and tidy up behind them."""
+    return [
+        _watching(to),
+        _listing(addresses, "org/*/run/*"),
+        _allow(["s3:GetObject", "s3:DeleteObject"], [f"{addresses.bucket_arn}/org/*/run/*"]),
+    ]
+
+
+def _watching(to: EmrAddresses) -> iam.PolicyStatement:
+    actions = ["emr-serverless:GetJobRun", "emr-serverless:CancelJobRun"]
+    return _allow(actions, [_job_runs(to)])
+
+
+def _job_runs(to: EmrAddresses) -> str:
+    return f"{to.application_arn}/jobruns/*"
+
+
 def _allow(actions: Sequence[str], resources: Iterable[str]) -> iam.PolicyStatement:
     return iam.PolicyStatement(actions=list(actions), resources=list(resources))
 
@@ -219,9 +285,9 @@ def _rows(to: Addresses) -> str:
     return f"{to.bucket_arn}/org/*/dataset/*"
 
 
-def _listing(to: Addresses) -> iam.PolicyStatement:
+def _listing(to: Addresses, prefix: str = "org/*/dataset/*") -> iam.PolicyStatement:
     listing = _allow(["s3:ListBucket"], [to.bucket_arn])
-    listing.add_conditions({"StringLike": {"s3:prefix": "org/*/dataset/*"}})
+    listing.add_conditions({"StringLike": {"s3:prefix": prefix}})
     return listing
 
 

@@ -15,8 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra import exceptions, wildcards
-from infra.environments import ENVIRONMENTS
+from rich.table import Table
+
+from infra import costs, exceptions, wildcards
+from infra.environments import (
+    DRIVER_GB,
+    DRIVER_VCPUS,
+    ENVIRONMENTS,
+    EXECUTOR_GB,
+    EXECUTOR_VCPUS,
+)
 from infra.node import ROOT
 
 OUTPUT = ROOT / "cdk.out"
@@ -134,6 +142,27 @@ def _layer_megabytes(folder: Path, resources: list[dict[str, Any]]) -> str:
     return f"{sum(sizes):.0f}"
 
 
+def _spark_costs() -> Table:
+    """Idle, a run with one executor, a run with all it may have, and everything at once."""
+    table = Table(title="Spark, in dollars an hour (estimates; see infra/costs.py)")
+    for column in ("environment", "idle", "smallest run", "largest run", "ceiling", "runs at once"):
+        table.add_column(column, justify="left" if column == "environment" else "right")
+    for name, environment in ENVIRONMENTS.items():
+        emr = environment.emr
+        if emr is None:
+            continue
+        one, most = (
+            costs.one_run(
+                DRIVER_VCPUS + executors * EXECUTOR_VCPUS, DRIVER_GB + executors * EXECUTOR_GB
+            )
+            for executors in (1, emr.executors)
+        )
+        highest = costs.ceiling(emr)
+        dollars = [f"{each:.2f}" for each in (0, one, most, highest)]
+        table.add_row(name, *dollars, str(emr.runs))
+    return table
+
+
 def command_line_accepts(folder: Path, name: str) -> None:
     """The pinned command line reads what the pinned library wrote."""
     done = subprocess.run(  # noqa: S603  # our own module
@@ -149,7 +178,6 @@ def command_line_accepts(folder: Path, name: str) -> None:
 
 def main() -> int:
     from rich.console import Console
-    from rich.table import Table
 
     console, started = Console(), time.monotonic()
     names = list(ENVIRONMENTS)
@@ -175,6 +203,7 @@ def main() -> int:
     for name in names:
         table.add_row(*summary(OUTPUT, name))
     console.print(table)
+    console.print(_spark_costs())
     for problem in found:
         console.print(problem, markup=False, style="red")
     kept = len(exceptions.NAG) + len(exceptions.LINT)

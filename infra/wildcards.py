@@ -39,6 +39,31 @@ REASONS = {
         "Rows of every task that a worker or runner may run: what it reads at its pin, and what it "
         "writes under the prefix of its attempt. Operator code in a worker has none of it."
     ),
+    "s3:GetObject on arn:<AWS::Partition>:s3:::cdk-hnb659fds-assets-<AWS::AccountId>-<region>/*": (
+        "Spark runs read the code that CDK published, also that of a former release while they "
+        "last. It holds no secrets, and the policy of each run names two objects of it."
+    ),
+    "s3:AbortMultipartUpload s3:DeleteObject s3:GetObject s3:PutObject on "
+    "<Objects.Arn>/org/*/run/*": (
+        "The role of Spark runs: the folders of every run. Each is started with a policy that "
+        "names its own."
+    ),
+    "s3:GetObject s3:PutObject on <Objects.Arn>/org/*/run/*": (
+        "What every Spark run is given: its payload, and the rows that were exported for it."
+    ),
+    "s3:DeleteObject s3:GetObject on <Objects.Arn>/org/*/run/*": (
+        "What every Spark run left: it is looked through, copied, and removed."
+    ),
+    "s3:PutObject on <Objects.Arn>/spark-logs/*": (
+        "What Spark says about a run lies below the ids of application and run, which EMR chooses."
+    ),
+    "emr-serverless:CancelJobRun emr-serverless:GetJobRun on <Application.Arn>/jobruns/*": (
+        "Every run of our own application; EMR chooses their ids."
+    ),
+    "emr-serverless:CancelJobRun emr-serverless:GetJobRun emr-serverless:TagResource on "
+    "<Application.Arn>/jobruns/*": (
+        "The same for who starts them: a run is tagged as it begins, before it has an id."
+    ),
     "s3:DeleteObject on <Objects.Arn>/org/*/dataset/*/version/*/staging/*": (
         "What attempts left that were given up a week ago, and that no commit names."
     ),
@@ -121,6 +146,8 @@ def rendered(value: Any) -> str:
             return value
         case {"Fn::Join": [separator, parts]}:
             return str(separator).join(rendered(part) for part in parts)
+        case {"Fn::Sub": str(text)}:
+            return re.sub(r"\$\{([\w:]+)\}", r"<\1>", text)
         case {"Fn::GetAtt": [name, attribute]}:
             return f"<{_plain_name(name)}.{attribute}>"
         case {"Fn::ImportValue": name}:
@@ -136,6 +163,8 @@ def _imported(export: str) -> str:
     if name.startswith("Ref"):
         return _plain_name(name.removeprefix("Ref"))
     found = re.fullmatch(r"FnGetAtt(\w+)[0-9A-F]{8}([A-Z][A-Za-z]*)", name)
+    # What CloudFormation knows by the name that we gave it has no number of CDK's.
+    found = found or re.fullmatch(r"FnGetAtt([A-Z][a-z]+)([A-Z][A-Za-z]*)", name)
     return f"{found[1]}.{found[2]}" if found else export
 
 
@@ -149,7 +178,7 @@ def _plain_name(logical_id: str) -> str:
 
 def _everywhere(text: str, environment: str) -> str:
     text = text.replace(f"trace-{environment}", "trace-<env>")
-    return re.sub(r":(?:[a-z]{2}-[a-z]+-\d|<AWS::Region>):", ":<region>:", text)
+    return re.sub(r"([:-])(?:[a-z]{2}-[a-z]+-\d|<AWS::Region>)(?=[:/])", r"\1<region>", text)
 
 
 def found_in(folder: Path) -> dict[str, set[tuple[str, str]]]:

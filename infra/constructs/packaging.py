@@ -21,8 +21,10 @@ from aws_cdk import (
     RemovalPolicy,
 )
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
+from infra.emr_code import ENTRY_POINT, copy_code
 from infra.environments import Architecture, Environment
 from infra.node import ROOT, TOOLS
 
@@ -45,6 +47,9 @@ LEFT_OUT_OF_DATA = (
     *("pyarrow/libarrow_s3.so*", "pyarrow/_s3fs.*", "pyarrow/_gcsfs.*", "pyarrow/_azurefs.*"),
     *("pyarrow/_hdfs.*", "pyarrow/_pyarrow_cpp_tests.*", "pyarrow/libarrow_python*.so"),
     "pyarrow/libarrow_python*.so.*.*",
+    # Of this one only Keccak is used.
+    *("Crypto/SelfTest", "Crypto/PublicKey", "Crypto/Cipher", "Crypto/Math", "Crypto/Protocol"),
+    *("Crypto/Signature", "Crypto/IO"),
 )
 
 
@@ -99,15 +104,34 @@ def function_code(name: str) -> lambda_.Code:
 
 
 def core_code() -> lambda_.Code:
-    return package_code("shared/trace_core")
+    # With the operators that come with the platform: DAG files are checked against all of them.
+    return package_code("shared/trace_core", "shared/trace_chain", "emr_jobs")
 
 
-def package_code(folder: str) -> lambda_.Code:
+def package_code(*folders: str) -> lambda_.Code:
+    packages = [ROOT / folder for folder in folders]
     return lambda_.Code.from_asset(
-        str(ROOT / folder),
+        str(packages[0]),
         asset_hash_type=AssetHashType.OUTPUT,
-        bundling=BundlingOptions(image=_NEVER_PULLED, local=CopyPackage(ROOT / folder)),
+        bundling=BundlingOptions(image=_NEVER_PULLED, local=CopyPackages(packages)),
     )
+
+
+def spark_code(scope: Construct, name: str, environment: Environment) -> s3_assets.Asset:
+    """A folder; it becomes a zip when it is published, named by what is in it."""
+    return s3_assets.Asset(
+        scope,
+        name,
+        path=str(ENTRY_POINT.parent),
+        asset_hash_type=AssetHashType.OUTPUT,
+        bundling=BundlingOptions(
+            image=_NEVER_PULLED, local=CopySparkCode(environment.operator_package)
+        ),
+    )
+
+
+def spark_entry_point(scope: Construct, name: str) -> s3_assets.Asset:
+    return s3_assets.Asset(scope, name, path=str(ENTRY_POINT))
 
 
 def base_code(environment: Environment) -> lambda_.Code:
@@ -132,13 +156,25 @@ def _locked_code(layer: str, install: InstallLocked) -> lambda_.Code:
 
 
 @jsii.implements(ILocalBundling)
-class CopyPackage:
-    def __init__(self, package: Path) -> None:
-        self._package = package
+class CopyPackages:
+    def __init__(self, packages: Sequence[Path]) -> None:
+        self._packages = packages
 
     def try_bundle(self, output_dir: str, *_arguments: object, **_options: object) -> bool:
-        target = Path(output_dir, "python", self._package.name)
-        shutil.copytree(self._package, target, ignore=_NOT_CODE)
+        for package in self._packages:
+            shutil.copytree(package, Path(output_dir, "python", package.name), ignore=_NOT_CODE)
+        return True
+
+
+@jsii.implements(ILocalBundling)
+class CopySparkCode:
+    """What Spark runs import, and the project's own operators."""
+
+    def __init__(self, own: str | None) -> None:
+        self._own = [ROOT / own] if own else []
+
+    def try_bundle(self, output_dir: str, *_arguments: object, **_options: object) -> bool:
+        copy_code(Path(output_dir), self._own)
         return True
 
 

@@ -16,6 +16,7 @@ from infra.constructs.python_function import PythonFunction
 from infra.constructs.queue_with_dlq import QueueWithDlq
 from infra.constructs.rest_api import STAGE, RestApi, Throttle
 from infra.constructs.scheduled_function import EveryMinute
+from infra.constructs.spark_events import SparkEvents
 from infra.environments import Environment
 from infra.functions import FUNCTIONS, Function, Need
 from infra.needs import Addresses, statements, variables
@@ -55,9 +56,16 @@ class ControlPlaneStack(Stack):
         self._migration = self._migrate()
         for each in (
             *("user_api", "internal_api", "task_api"),
-            *("dispatcher", "reaper", "outbox_relay", "staging_cleanup"),
+            *("dispatcher", "reaper", "outbox_relay", "staging_cleanup", "emr_events"),
         ):
             self._add(each)
+        if addresses.emr is not None:
+            SparkEvents(
+                self,
+                "SparkEvents",
+                application_id=addresses.emr.application_id,
+                function=self.functions["emr_events"],
+            )
         self._add_operator_role()
         self._add_apis()
         for each in ("operator_runner", "worker"):

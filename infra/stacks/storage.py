@@ -12,6 +12,7 @@ from constructs import Construct
 from infra.environments import Environment
 from infra.functions import FUNCTIONS, Need
 
+SPARK_LOGS = "spark-logs/"
 WORKER_TOKEN = "worker_token"  # noqa: S105  # the name of the secret, not the secret
 _ADMINISTRATION = [
     *("kms:DescribeKey", "kms:EnableKey", "kms:DisableKey", "kms:UpdateKeyDescription"),
@@ -67,7 +68,12 @@ class StorageStack(Stack):
             "Objects",
             # Data is deleted by the platform alone, which knows who still reads it.
             lifecycle_rules=[
-                s3.LifecycleRule(abort_incomplete_multipart_upload_after=Duration.days(1))
+                s3.LifecycleRule(abort_incomplete_multipart_upload_after=Duration.days(1)),
+                # What Spark itself has to say about a run; what the operator printed is kept with
+                # its task.
+                s3.LifecycleRule(
+                    prefix=SPARK_LOGS, expiration=Duration.days(self._environment.log_days)
+                ),
             ],
             server_access_logs_bucket=access,
             **locked,

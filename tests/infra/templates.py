@@ -83,3 +83,11 @@ def listed(value: Any) -> list[Any]:
 
 def queue_name(value: Any) -> str:
     return rendered(value).rsplit(":", 1)[-1]
+
+
+def deployed(key: str) -> str:
+    """For what is known only when it is deployed: a value of the right shape."""
+    if key in ("TRACE_EMR_CODE", "TRACE_EMR_ENTRY_POINT", "TRACE_EMR_LOGS"):
+        return "s3://bucket/some/key"
+    address = key.endswith(("_URL", "_ISSUER"))
+    return "https://abc.example.com/trace" if address else "arn:aws:x:y:z"

@@ -128,6 +128,7 @@ import io
 import duckdb, pyarrow as pa, pyarrow.parquet as pq
 import trace_core.storage.task_rows, trace_core.storage.postgres_output, trace_core.storage.reader
 from trace_core.storage.objects import parquet_bytes
+from trace_chain.block_follower import BlockFollower
 table = pa.table({"number": [1, 2], "text": ["a", None]})
 assert pq.read_table(io.BytesIO(parquet_bytes(table))) == table
 assert duckdb.from_arrow(table).aggregate("sum(number)").fetchall() == [(3,)]

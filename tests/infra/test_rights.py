@@ -39,12 +39,20 @@ USES = {
     },
     "dispatcher": {
         *("read the state secret", "invoke outbox_relay", "sign tokens", "read public keys"),
-        *("read the data secret", "list rows", "read rows"),
+        *("read the data secret", "list rows", "read rows", "write rows", "write logs"),
+        *("follow Spark runs", "take over what runs left"),
+    },
+    "emr_events": {
+        *("read the state secret", "invoke outbox_relay", "sign tokens", "read public keys"),
+        *("read the data secret", "list rows", "read rows", "write rows", "write logs"),
+        *("follow Spark runs", "take over what runs left"),
     },
     "reaper": {"read the state secret", "invoke outbox_relay"},
     "outbox_relay": {
         *("read the state secret", "invoke operator_runner", "invoke dispatcher"),
         *("send to queues", "find queues", "read the data secret"),
+        *("sign tokens", "read public keys", "list rows", "read rows"),
+        *("start Spark runs", "follow Spark runs", "give runs their files"),
     },
     "staging_cleanup": {
         *("read the state secret", "read the data secret", "list rows", "delete what was staged"),
@@ -100,6 +108,29 @@ def _meaning(environment: str, function: str) -> dict[str, set[tuple[str, str]]]
                 "sts:AssumeRole",
                 f"arn:<AWS::Partition>:iam::<AWS::AccountId>:role/trace-{environment}-operator",
             )
+        },
+        "start Spark runs": {
+            ("emr-serverless:StartJobRun", "<Application.Arn>"),
+            ("emr-serverless:ListJobRuns", "<Application.Arn>"),
+            ("emr-serverless:TagResource", "<Application.Arn>/jobruns/*"),
+            ("iam:PassRole", "<Run.Arn>"),
+        }
+        if data.emr
+        else set(),
+        "follow Spark runs": {
+            (f"emr-serverless:{action}JobRun", "<Application.Arn>/jobruns/*")
+            for action in ("Get", "Cancel")
+            if data.emr
+        },
+        "give runs their files": {
+            (f"s3:{action}Object", "<Objects.Arn>/org/*/run/*")
+            for action in ("Get", "Put")
+            if data.emr
+        },
+        "take over what runs left": {
+            (f"s3:{action}Object", "<Objects.Arn>/org/*/run/*")
+            for action in ("Get", "Delete")
+            if data.emr
         },
         "read worker tokens": {("secretsmanager:GetSecretValue", token) for token in tokens},
         "read user secrets": {("secretsmanager:GetSecretValue", users)},

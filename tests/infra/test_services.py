@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.infra.templates import EVERYWHERE, Templates
+from tests.infra.templates import CLOUD, EVERYWHERE, Templates, deployed
 from trace_core.bootstrap import App
 from trace_core.database.state import StateDatabase
 from trace_core.settings import Settings
@@ -34,12 +34,23 @@ CALLS = {
         *("dispatcher", "history", "catalog", "signer", "waker"),
         *("reconciliation", "data_writer"),
     ),
+    "emr_events": (
+        *("completions", "payloads", "objects", "row_store", "data_writer", "data_reader"),
+        *("catalog", "waker"),
+    ),
     "reaper": ("reaper", "views", "waker"),
     "outbox_relay": ("relay", "queue", "task_runtime", "waker"),
     "staging_cleanup": ("staging_cleanup",),
     "operator_runner": ("task_client", "catalog", "row_store", "data_writer"),
     "worker": ("secrets", "objects", "queue", "worker_pool", "row_store", "data_writer"),
 }
+
+OF_SPARK = {
+    "dispatcher": ("watch",),
+    "emr_events": ("watch",),
+    "outbox_relay": ("starts", "hand_over"),
+}
+"""Where the environment has a place to run them."""
 
 
 @pytest.mark.parametrize("environment", EVERYWHERE)
@@ -55,7 +66,7 @@ def test_every_service_of_a_function_can_be_built_from_its_variables(
         monkeypatch.setenv(variable, "test")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     given = {
-        key: value if isinstance(value, str) else _deployed(key)
+        key: value if isinstance(value, str) else deployed(key)
         for key, value in templates.functions(environment)[name]
         .properties["Environment"]["Variables"]
         .items()
@@ -65,12 +76,9 @@ def test_every_service_of_a_function_can_be_built_from_its_variables(
     with closing(App(settings, state=state, data_dsn="host=nowhere.invalid")) as app:
         for service in CALLS[name]:
             assert getattr(app, service) is not None
-
-
-def _deployed(key: str) -> str:
-    """What is known only after a deploy, in its shape."""
-    address = key.endswith(("_URL", "_ISSUER"))
-    return "https://abc.example.com/trace" if address else "arn:aws:x:y:z"
+        assert app.has_spark == (name in OF_SPARK and environment in CLOUD)
+        for service in OF_SPARK.get(name, ()) if app.has_spark else ():
+            assert getattr(app.spark, service) is not None
 
 
 def test_the_table_names_every_function(templates: Templates) -> None:

@@ -40,9 +40,10 @@ def test_no_lifecycle_deletes_data(templates: Templates, environment: str) -> No
         for each in templates.resources(environment, "AWS::S3::Bucket")
         if each.logical_id.startswith("Objects")
     ]
-    (rule,) = objects.properties["LifecycleConfiguration"]["Rules"]
+    rule, logs = objects.properties["LifecycleConfiguration"]["Rules"]
     assert set(rule) == {"AbortIncompleteMultipartUpload", "Status"}
     assert rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 1}
+    assert logs["Prefix"] == "spark-logs/", "all rows and logs of tasks lie below org/"
     assert "LoggingConfiguration" in objects.properties
 
 
