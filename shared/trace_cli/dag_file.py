@@ -19,6 +19,7 @@ from trace_core.dag.model import Dag
 from trace_core.dag.problems import DagInvalid, Problem, code_frame, split_lines
 from trace_core.kernel.errors import Invalid
 from trace_core.operators.catalog import load_catalog
+from trace_core.settings import Settings
 
 commands = typer.Typer(help="Check and draw DAG files.", no_args_is_help=True)
 
@@ -104,9 +105,9 @@ def _check(path: Path, catalog: Catalog) -> Report:
 
 def _catalog(operators: list[str]) -> Catalog:
     try:
-        return load_catalog(operators)
+        return load_catalog([*Settings.from_env().operator_modules, *operators])
     except Invalid as error:
-        _console(stderr=True).print(Text(f"--operators: {error.message}", style="bold red"))
+        _console(stderr=True).print(Text(f"operators: {error.message}", style="bold red"))
         raise typer.Exit(1) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -23,7 +24,7 @@ from trace_cli.output import (
 )
 from trace_cli.transport import connect
 from trace_client import each_page
-from trace_core.http.dataset_answers import DatasetDetail, DatasetPage, Freshness
+from trace_core.http.dataset_answers import DatasetDetail, DatasetPage, Freshness, Head
 from trace_core.kernel.errors import Invalid
 from trace_core.kernel.limits import HEAD_ROWS_MAX
 
@@ -212,6 +213,9 @@ def head(
         str | None, typer.Option(metavar="VERSION:NUMBER", help="As it was after that commit.")
     ] = None,
     snapshot: Annotated[str | None, typer.Option(help="As it is in that snapshot.")] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Only these columns, in this order, split by commas.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the first rows of a dataset, and the pin that shows them again."""
@@ -220,9 +224,33 @@ def head(
     version, number = moment(at)
     with connect() as api:
         found = api.head(dataset, limit=limit, version=version, number=number, snapshot=snapshot)
+    if columns is not None:
+        found = only(found, columns.split(","))
     if as_json:
         print_json(found)
-        return
+    else:
+        show_head(found)
+
+
+def only(found: Head, columns: Sequence[str]) -> Head:
+    """These columns of the rows, in this order."""
+    at = {each.name: index for index, each in enumerate(found.columns)}
+    unknown = [each for each in columns if each not in at]
+    if unknown:
+        raise Invalid(
+            f"{found.dataset} has no column {', '.join(unknown)}; it has {', '.join(at)}.",
+            field="columns",
+        )
+    chosen = [at[each] for each in columns]
+    return found.model_copy(
+        update={
+            "columns": [found.columns[each] for each in chosen],
+            "rows": [[row[each] for each in chosen] for row in found.rows],
+        }
+    )
+
+
+def show_head(found: Head) -> None:
     if found.rows:
         names = [each.name for each in found.columns]
         table(names, [[_shortened(value) for value in row] for row in found.rows])

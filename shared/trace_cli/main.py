@@ -21,13 +21,18 @@ from trace_cli import (
     queues,
     quotas,
     secrets,
+    slots,
     tasks,
     tokens,
     transport,
+    uploads,
 )
+from trace_cli import project as project_folder
 from trace_cli.audit import audit
+from trace_cli.dag_tests import test
 from trace_cli.dataset_purge import storage
 from trace_cli.dev import dev
+from trace_cli.init import init
 from trace_cli.lineage import lineage
 from trace_cli.output import print_error
 from trace_cli.profiles import LITE
@@ -53,12 +58,15 @@ def main_options(
     transport.chosen.set(profile)
 
 
+app.command()(init)
+app.command()(test)
 app.command()(status)
 app.command()(dev)
 app.command()(worker)
 app.command()(audit)
 app.command()(storage)
 app.command()(lineage)
+app.command()(uploads.upload)
 app.command()(tokens.token)
 app.add_typer(dags.commands, name="dag")
 app.add_typer(datasets.commands, name="dataset")
@@ -68,6 +76,7 @@ app.add_typer(tasks.commands, name="task")
 app.add_typer(outbox.commands, name="outbox")
 app.add_typer(queues.commands, name="queue")
 app.add_typer(quotas.commands, name="quota")
+app.add_typer(slots.commands, name="slot")
 app.add_typer(db.commands, name="db")
 app.add_typer(members.commands, name="member")
 app.add_typer(members.role_commands, name="role")
@@ -82,6 +91,7 @@ app.add_typer(profile_commands.commands, name="profile")
 def main() -> None:
     """Errors are one clear message on stderr and exit code 1, never a traceback."""
     try:
+        project_folder.enter()
         app()
     except TraceError as error:
         print_error(error)

@@ -197,6 +197,7 @@ class Worker:
             clock=app.clock,
             settings=settings,
             row_store=lambda: app.row_store,
+            egress=app.egress,
         )
         self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
         self.error: Exception | None = None

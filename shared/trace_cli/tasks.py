@@ -20,7 +20,7 @@ from trace_cli.output import (
     table,
 )
 from trace_cli.transport import connect
-from trace_core.http.work_answers import Attempt, Task
+from trace_core.http.work_answers import Attempt, Task, TaskRun
 from trace_core.tasks.model import TaskStatus
 
 commands = typer.Typer(help="Tasks, their attempts and logs.", no_args_is_help=True)
@@ -102,6 +102,7 @@ def show(task: TaskArgument, as_json: AsJson = False) -> None:
         ]
     )
     _print_attempts(found.attempts)
+    _print_runs(found.runs)
     if found.outputs:
         table(
             ("Output", "Scope", "Rows", "Location"),
@@ -137,6 +138,35 @@ def _print_attempts(attempts: Sequence[Attempt]) -> None:
                 for each in attempts
             ],
         )
+
+
+def _print_runs(runs: Sequence[TaskRun]) -> None:
+    if runs:
+        table(
+            ("Run", "Attempt", "State", "Queued", "Start-up", "Ran", "vCPU h", "GB h", "Disk GB h"),
+            [
+                (
+                    each.run_id or "-",
+                    each.attempt,
+                    each.state,
+                    _seconds(each.queued_seconds),
+                    _seconds(each.startup_seconds),
+                    _seconds(each.run_seconds),
+                    _hours(each.vcpu_hours),
+                    _hours(each.memory_gb_hours),
+                    _hours(each.storage_gb_hours),
+                )
+                for each in runs
+            ],
+        )
+
+
+def _seconds(value: float | None) -> str | None:
+    return None if value is None else f"{value:.1f} s"
+
+
+def _hours(value: float | None) -> str | None:
+    return None if value is None else f"{value:.4f}"
 
 
 @commands.command()

@@ -1,0 +1,344 @@
+"""Fixtures of DAGs: how they are read, compared and written anew. No Spark here."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from trace_cli.fixtures.diff import compare
+from trace_cli.main import app
+
+DAG = """
+version: 1
+name: readings
+jobs:
+  - name: asked
+    activation: source
+    runtime: dispatcher
+    operator: range_request
+    source: { kind: manual }
+    outputs: 1
+  - name: chunks
+    activation: reactive
+    runtime: dispatcher
+    operator: range_splitter
+    execution_strategy: PerPartition
+    inputs:
+      - from: { job: asked, output: 0 }
+    outputs: 1
+    config: { chunk_size: 10 }
+  - name: double
+    activation: reactive
+    runtime: worker
+    operator: fixture_double
+    execution_strategy: PerPartition
+    inputs:
+      - from: { job: chunks, output: 0 }
+        as: given
+        where: "number > 0"
+    outputs: 1
+    update_strategy: replace
+    config: { factor: 2 }
+"""
+OPERATORS = """
+from __future__ import annotations
+
+import pyarrow as pa
+from pydantic import Field
+
+from trace_core.dag.catalog import OperatorSpec
+from trace_core.dag.model import Activation, Column, Runtime, Storage
+from trace_core.operators.api import Emit, OperatorFailed, Result, Rows
+from trace_core.operators.configs import OperatorConfig
+
+
+class DoubleConfig(OperatorConfig):
+    factor: int = Field(ge=1)
+
+
+class Double:
+    def run(self, task):
+        print("doubling", task.trigger.scope.range)
+        found = task.read("given").to_pylist()
+        if not found:
+            raise OperatorFailed("nothing to double")
+        rows = [
+            {**each, "amount": str(int(each["amount"]) * task.config.factor)}
+            for each in reversed(found)
+        ]
+        schema = pa.schema([("number", pa.int64()), ("amount", pa.string()), ("at", AT)])
+        table = pa.Table.from_pylist(rows, schema=schema)
+        return Result(outputs=[Rows(0, task.trigger.scope, table)])
+
+
+AT = pa.timestamp("us", "UTC")
+OPERATORS = [
+    OperatorSpec(
+        name="fixture_double",
+        code_version="1",
+        activations=frozenset({Activation.REACTIVE}),
+        runtimes=frozenset({Runtime.WORKER}),
+        config=DoubleConfig,
+        description="Doubles.",
+        implementation=f"{__name__}:Double",
+        storage=Storage.S3,
+        columns=(
+            (
+                Column("number", "bigint"),
+                Column("amount", "numeric(78,0)"),
+                Column("at", "timestamptz"),
+            ),
+        ),
+    ),
+]
+"""
+COLUMNS = "{ number: bigint, amount: 'numeric(78,0)', at: timestamptz }"
+
+
+class Project:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "readings.dag.yaml").write_text(DAG)
+        (root / "operators.py").write_text(OPERATORS)
+        self.file = root / "readings.fixtures.yaml"
+
+    def test(self, fixtures: str | None = None, *options: str) -> Result:
+        if fixtures is not None:
+            self.file.write_text(f"version: 1\nfixtures:\n{textwrap.indent(fixtures, '  ')}")
+        arguments = ["test", str(self.root), "--operators", str(self.root / "operators.py")]
+        return CliRunner().invoke(app, [*arguments, *options])
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.delenv("TRACE_OPERATOR_MODULES", raising=False)
+    return Project(tmp_path)
+
+
+def _double(expected: str, given: str = "") -> str:
+    given = given or (
+        "{ number: 1, amount: '4', at: 2026-01-01T00:00:00Z }, "
+        "{ number: 2, amount: '5' }, { number: 0, amount: '9' }"
+    )
+    return f"""\
+- name: doubled
+  job: double
+  scope: {{ start: 0, end: 9 }}
+  inputs:
+    given:
+      columns: {COLUMNS}
+      rows: [{given}]
+  expect:
+{textwrap.indent(textwrap.dedent(expected), "    ")}"""
+
+
+GOOD = """
+outputs:
+  - rows:
+      - { number: 2, amount: "10" }
+      - { number: 1, amount: "8", at: "2026-01-01T01:00:00+01:00" }
+"""
+
+
+def test_rows_are_compared_in_any_order_behind_the_filter_of_the_input(project: Project) -> None:
+    done = project.test(_double(GOOD))
+    assert done.exit_code == 0, done.output
+    assert "1 fixture, all as expected" in done.output
+
+
+def test_numbers_of_256_bits_are_exact(project: Project) -> None:
+    half, odd = str(2**255), str(2**255 - 1)
+    rows = f"{{ number: 1, amount: '{half}' }}, {{ number: 2, amount: '{odd}' }}"
+    expected = f"""
+    outputs:
+      - rows:
+          - {{ number: 1, amount: "{2**256}" }}
+          - {{ number: 2, amount: "{2**256 - 1}" }}
+    """
+    done = project.test(_double(expected, rows), "--json")
+    assert done.exit_code == 1, "one bit is missing"
+    [told] = json.loads(done.output)["fixtures"]
+    [changed] = told["outputs"]["0"]["changed"]
+    assert changed["columns"] == ["amount"]
+    assert changed["found"]["amount"] == str(2**256 - 2)
+
+
+def test_a_difference_shows_what_changed_what_is_missing_and_what_nobody_expected(
+    project: Project,
+) -> None:
+    expected = """
+    outputs:
+      - rows:
+          - { number: 2, amount: "11" }
+          - { number: 3, amount: "70", at: 2026-02-01T00:00:00Z }
+    """
+    done = project.test(_double(expected))
+    assert done.exit_code == 1
+    assert "2 rows expected, 2 written: 1 changed, 1 missing, 1 unexpected" in done.output
+    assert "11 -> 10" in done.output
+    words = [line.split() for line in done.output.splitlines()]
+    assert ["missing", "3", "70", "2026-02-01T00:00:00Z"] in words
+    assert ["unexpected", "1", "8", "2026-01-01T00:00:00Z"] in words
+    assert "doubling (0, 9)" in done.output, "what it printed helps to find out why"
+
+
+def test_the_same_row_twice_is_two_rows() -> None:
+    row = {"number": 1}
+    diff = compare([row, row], [row])
+    assert (diff.missing, diff.unexpected, diff.changed) == ([row], [], [])
+    assert not compare([row, row], [row, row])
+
+
+def test_one_is_not_true_and_not_a_text() -> None:
+    for other in ("1", True, 1.0):
+        assert compare([{"value": 1}], [{"value": other}])
+
+
+def test_an_error_that_is_expected_is_no_failure_and_another_one_is(project: Project) -> None:
+    empty = "{ number: 0, amount: '9' }"
+    expected = "raises: { code: OperatorFailed, message: nothing to double }"
+    assert project.test(_double(expected, empty)).exit_code == 0
+    done = project.test(_double(expected.replace("nothing", "no"), empty))
+    assert done.exit_code == 1
+    assert "and failed with OperatorFailed: nothing to double" in done.output
+    done = project.test(_double(expected))
+    assert "it should have failed" in done.output
+    done = project.test(_double(GOOD, empty))
+    assert "it failed with OperatorFailed: nothing to double" in done.output
+
+
+def test_events_of_control_work_are_compared(project: Project) -> None:
+    fixture = """\
+- name: split
+  job: chunks
+  scope: { start: 0, end: 14 }
+  expect:
+    events:
+      - { start: 10, end: 14 }
+      - { start: 0, end: 9 }
+"""
+    assert project.test(fixture).exit_code == 0
+    done = project.test(fixture.replace("end: 9", "end: 8"))
+    assert done.exit_code == 1
+    assert "missing event: output 0, partition_key: 0-8, start: 0, end: 8" in done.output
+    assert "unexpected event: output 0, partition_key: 0-9, start: 0, end: 9" in done.output
+
+
+def test_a_fixture_that_expects_nothing_fails(project: Project) -> None:
+    fixture = "- { name: empty, job: chunks, scope: { start: 0, end: 4 } }\n"
+    done = project.test(fixture)
+    assert done.exit_code == 1
+    assert "expects nothing yet" in done.output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "told"),
+    [
+        ("job: double", "job: duble", 4, "fixtures[0].job: the DAG has no job `duble`"),
+        ("given:", "gven:", 7, "the job double has no input `gven`"),
+        ("amount: '4'", "amount: 'x'", 9, "rows[0].amount: x is no numeric(78,0)"),
+        ("number: 1,", "number: '1',", 9, "rows[0].number: 1 is no whole number"),
+        ("number: 1,", "nmber: 1,", 9, "there is no column `nmber`"),
+        ("start: 0", "start: 10", 5, "does not end before it starts"),
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00", 9, "says no time zone: add `Z` for UTC"),
+        ("rows: [", "file: gone.csv # [", 9, "there is no file"),
+        ("expect:", "expected:", 10, "did you mean `expect`?"),
+    ],
+)
+def test_a_broken_fixture_is_told_with_file_line_field_and_reason(
+    project: Project, old: str, new: str, line: int, told: str
+) -> None:
+    fixtures = _double(GOOD)
+    assert old in fixtures
+    done = project.test(fixtures.replace(old, new, 1))
+    assert done.exit_code == 1
+    assert told in done.output + done.stderr
+    assert f"{project.file}:{line}:" in done.output + done.stderr
+
+
+def test_update_writes_what_comes_out_and_leaves_the_rest_of_the_file(project: Project) -> None:
+    expected = """
+    # to be replaced
+    outputs:
+      - rows:
+          - { number: 2, amount: "11" }
+    """
+    before = f"{_double(expected)}\n# about the next one\n" + textwrap.dedent("""\
+        - name: split
+          job: chunks
+          scope: { start: 0, end: 14 }   # two chunks
+        """)
+    done = project.test(before, "--update")
+    assert done.exit_code == 0, done.output
+    assert "2 written anew" in done.output
+    after = project.file.read_text()
+    assert "# about the next one" in after
+    assert "# two chunks" in after
+    assert '- { number: 2, amount: "10", at: null }' in after
+    assert '- { output: 0, partition_key: "0-9", start: 0, end: 9 }' in after
+    done = project.test()
+    assert done.exit_code == 0, done.output
+    unchanged = project.test(None, "--update")
+    assert unchanged.exit_code == 0
+    assert project.file.read_text() == after
+
+
+@pytest.mark.parametrize("suffix", ["csv", "yaml", "parquet"])
+def test_rows_in_files_are_read_and_written_anew(project: Project, suffix: str) -> None:
+    (project.root / "given.csv").write_text(f"number,amount,at\n1,{2**254},\n")
+    fixture = f"""\
+- name: doubled
+  job: double
+  scope: {{ start: 0, end: 9 }}
+  inputs:
+    given: {{ columns: {COLUMNS}, file: given.csv }}
+  expect:
+    outputs:
+      - rows: []
+"""
+    assert project.test(fixture).exit_code == 1
+    target = project.root / f"expected.{suffix}"
+    target.write_bytes(b"" if suffix != "yaml" else b"[]")
+    if suffix == "parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pq.write_table(
+            pa.table(
+                {
+                    "number": pa.array([], pa.int64()),
+                    "amount": pa.array([], pa.string()),
+                    "at": pa.array([], pa.timestamp("us", "UTC")),
+                }
+            ),
+            target,
+        )
+    with_file = fixture.replace("- rows: []", f"- file: expected.{suffix}")
+    project.test(with_file, "--update")
+    again = project.test()
+    assert again.exit_code == 0, again.output
+    if suffix != "parquet":
+        assert str(2**255) in target.read_text()
+
+
+def test_a_build_server_gets_junit(project: Project) -> None:
+    report = project.root / "report.xml"
+    project.test(_double(GOOD.replace('"8"', '"9"')), "--junit", str(report))
+    [suite] = ET.parse(report).getroot()  # noqa: S314  # our own
+    assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
+    [case] = suite
+    assert (case.get("classname"), case.get("name")) == ("readings.double", "doubled")
+    failure = case.find("failure")
+    assert failure is not None
+    assert "amount: 9 -> 8" in str(failure.text)
+
+
+def test_no_fixtures_is_an_error_and_not_a_pass(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["test", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "No fixtures found" in str(done.exception)
