@@ -28,6 +28,8 @@ class Row:
 class Report:
     machine: dict[str, str]
     settings: dict[str, str]
+    under: str = "postgres"
+    """What the settings are of."""
     rows: list[Row] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
@@ -44,7 +46,7 @@ class Report:
 
     def _heading(self) -> Iterable[str]:
         yield "machine:  " + ", ".join(f"{k} {v}" for k, v in self.machine.items())
-        yield "postgres: " + ", ".join(f"{k}={v}" for k, v in self.settings.items())
+        yield f"{self.under + ':':<10}" + ", ".join(f"{k}={v}" for k, v in self.settings.items())
 
     def _sections(self) -> dict[str, list[Row]]:
         sections: dict[str, list[Row]] = {}

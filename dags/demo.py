@@ -8,21 +8,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
 from dags.demo_change import change_a_job
+from dags.stage import DemoFailed, console, logs_aside, say
 from trace_cli.changes import deploy_file
 from trace_cli.platform import Choices, Platform
 from trace_cli.transport import LocalTransport
 from trace_client import Client
-from trace_core import telemetry
 from trace_core.http.work_answers import Attempt, Scope, Task
 from trace_core.settings import Settings
 from trace_core.tasks.model import TaskStatus
@@ -33,12 +31,6 @@ OPERATORS = "dags.demo_operators"
 # Of each job: the source goes on for ever; 120 blocks, 6 ranges of 20, 24 chunks of 5.
 EXPECTED = {"ranges": 120, "chunks": 6, "measure": 24, "label": 24, "summary": 24}
 PATIENCE_SECONDS = 120.0
-
-console = Console(highlight=False)
-
-
-class DemoFailed(Exception):
-    """The demo did not get where it should."""
 
 
 def main() -> int:
@@ -59,9 +51,9 @@ def main() -> int:
         org_requests=10_000,
     )
     console.rule("[bold]Trace demo[/]")
-    _say("Starting Postgres, the three APIs, dispatcher, reaper and relay …")
+    say("Starting Postgres, the three APIs, dispatcher, reaper and relay …")
     choices = Choices(children=0, reap_seconds=0.5, sweep_seconds=5.0, dispatch_seconds=0.5)
-    with _logs_aside(home), Platform(settings, choices) as platform:
+    with logs_aside(home), Platform(settings, choices) as platform:
         api = Client(LocalTransport(platform.app))
         try:
             worker = _run(api, platform, home)
@@ -82,19 +74,19 @@ def main() -> int:
 def _run(api: Client, platform: Platform, home: Path) -> subprocess.Popen[bytes]:
     """Answers the worker that is left."""
     deploy_file(api, DAG_FILE)
-    _say(f"Deployed [bold]{DAG_FILE.name}[/]: 6 jobs with source, aggregator, splitter, fan-out")
+    say(f"Deployed [bold]{DAG_FILE.name}[/]: 6 jobs with source, aggregator, splitter, fan-out")
     first = _worker(platform, home)
-    _say(f"Started worker 1 (process {first.pid})")
+    say(f"Started worker 1 (process {first.pid})")
     slow = _wait(lambda: _slow_task(api), "the slow task to start", api)
     time.sleep(0.5)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
-    _say(
+    say(
         f"[red]Killed worker 1[/] with SIGKILL in the middle of task [bold]{slow.task_id}[/] "
         f"(measure, blocks {slow.scope.partition_key})"
     )
     second = _worker(platform, home)
-    _say(f"Started worker 2 (process {second.pid}); the lease of the dead one runs out in 4 s")
+    say(f"Started worker 2 (process {second.pid}); the lease of the dead one runs out in 4 s")
     _wait(lambda: _all_completed(api), "every task to complete", api, progress=True)
     return second
 
@@ -227,17 +219,6 @@ def _seconds(attempt: Attempt) -> str:
     if attempt.started_at is None:
         return "-"
     return f"{(attempt.ended_at - attempt.started_at).total_seconds():.1f}"
-
-
-@contextmanager
-def _logs_aside(home: Path) -> Iterator[None]:
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / "demo.log").open("a", encoding="utf-8") as file, telemetry.redirected(file):
-        yield
-
-
-def _say(line: str) -> None:
-    console.print(f"[dim]>[/] {line}")
 
 
 if __name__ == "__main__":
