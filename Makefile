@@ -4,7 +4,7 @@ SHELL := bash
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 RUN := $(UV) run --frozen
 
-.PHONY: help demo test check bench simulate synth cdk reference localstack localstack-stop localstack-status localstack-smoke format clean
+.PHONY: help demo demo-chain test check bench bench-spark simulate fork-fuzz seam synth cdk reference localstack localstack-stop localstack-status localstack-smoke format clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -20,6 +20,9 @@ help: ## Show the targets
 demo: .venv/.synced ## Run a DAG, kill a worker in the middle of it; then edit a job, and roll back
 	@$(RUN) python -m dags.demo
 
+demo-chain: .venv/.synced ## Follow a real chain, backfill it, work on it with Spark, repair a reorg
+	@$(RUN) python -m dags.demo_chain
+
 test: check ## Check, then run every test
 	$(RUN) pytest -n 2
 
@@ -32,8 +35,17 @@ check: .venv/.synced ## Lint, types, import rules
 bench: .venv/.synced ## Measure the task contract beside the bare limit and a peer
 	$(UV) run --frozen --group bench python -m bench $(ARGS)
 
+bench-spark: .venv/.synced ## Measure PySpark operators beside bare PySpark and DuckDB: ARGS="--only decode_logs --rows 500000"
+	$(RUN) python -m bench.spark $(ARGS)
+
 simulate: .venv/.synced ## Seeded faults under a virtual clock: SCHEDULES=1000 SEED=1, PLANTED=all or EXHAUSTIVE=1
 	$(RUN) python -m tests.simulation --schedules $(or $(SCHEDULES),1000) --seed $(or $(SEED),1) $(if $(PLANTED),--planted $(PLANTED)) $(if $(EXHAUSTIVE),--exhaustive)
+
+fork-fuzz: .venv/.synced ## Random reorgs of a real chain while it is followed and compacted, compared with a clean build: REORGS=200 SEED=1, or PLANTED=1
+	$(RUN) python -m tests.chain.fork_fuzz --reorgs $(or $(REORGS),200) --seed $(or $(SEED),1) $(if $(PLANTED),--planted)
+
+seam: .venv/.synced ## Backfill by Cryo below a follower at random blocks, compared with a clean build: POINTS=100 SEED=1
+	$(RUN) python -m tests.chain.seam --points $(or $(POINTS),100) --seed $(or $(SEED),1)
 
 synth: .venv/.synced ## Templates of every environment, with cdk-nag and cfn-lint; no credentials
 	@$(RUN) python -m infra.synth

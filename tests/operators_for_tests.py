@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -115,6 +117,30 @@ class Fail:
         if task.config.kind == "value":
             raise ValueError("\ud800\x00 " + task.config.message)
         raise OperatorFailed(task.config.message, retryable=task.config.retryable)
+
+
+class AskUpstreamConfig(OperatorConfig):
+    times: int = 1
+    blames: str | None = None
+    """Fails, and says that its upstream is to blame for it."""
+
+
+class AskUpstream:
+    """Calls the upstream of its slot, and prints what it was told."""
+
+    def run(self, task: TaskContext[AskUpstreamConfig]) -> Result:
+        for _ in range(task.config.times):
+            request = urllib.request.Request(task.env["RPC_URL"], b"{}")  # noqa: S310
+            try:
+                with urllib.request.urlopen(request) as answer:  # noqa: S310
+                    print("told", answer.read().decode())
+            except urllib.error.HTTPError as error:
+                raise OperatorFailed(error.read().decode(), retryable=True) from error
+        if task.config.blames is not None:
+            failed = OperatorFailed("it lies", retryable=True)
+            failed.upstream_fault = task.config.blames
+            raise failed
+        return Result()
 
 
 class EchoEnvConfig(OperatorConfig):
@@ -242,6 +268,7 @@ OPERATORS: list[OperatorSpec] = [
     _spec("sleep", Sleep, SleepConfig),
     _spec("crash_once", CrashOnce, CrashOnceConfig),
     _spec("fail", Fail, FailConfig),
+    _spec("ask_upstream", AskUpstream, AskUpstreamConfig),
     _spec("echo_env", EchoEnv, EchoEnvConfig),
     _spec("shout", Shout, ShoutConfig),
     _spec("bad_result", BadResult, BadResultConfig),

@@ -22,6 +22,12 @@ def handler(_event: dict[str, Any], _context: Any) -> dict[str, Any]:
     for name, value in report.items():
         telemetry.count(f"Dispatcher{name.title().replace('_', '')}", value)
     telemetry.gauge("HistoryMonthsAhead", app.history.months_ahead())
+    if app.has_spark:
+        spark = app.spark.watch.figures()
+        telemetry.gauge("SparkRunsOpen", spark.open)
+        telemetry.gauge("SparkRunWaiting", spark.waiting_seconds)
+        telemetry.gauge("SparkCancelAge", spark.cancel_seconds)
+        telemetry.gauge("SparkEndAge", spark.end_seconds)
     # Last: without the data database everything else goes on.
     reconciled = app.reconciliation.run_once()
     telemetry.count("CommitsReconciled", reconciled.registered)

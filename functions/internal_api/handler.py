@@ -77,6 +77,10 @@ def complete(call: Call) -> object:
     _name(call, [request] if isinstance(request, Completion) else request.completions)
     answer = task_calls.complete(call.app, call.principal.org_id, request)
     telemetry.count("AttemptsFailed", task_calls.number_failed(answer))
+    if (used := task_calls.egress_of(request)) is not None:
+        telemetry.count("UpstreamRequests", used.requests)
+        telemetry.count("UpstreamRateLimited", used.rate_limited)
+        telemetry.count("UpstreamErrors", used.errors)
     return answer
 
 

@@ -1,4 +1,4 @@
-"""What keeps the platform moving: status, outbox, queues, quotas."""
+"""What keeps the platform moving: status, outbox, queues, quotas, slots."""
 
 from __future__ import annotations
 
@@ -66,3 +66,16 @@ def set_quota(call: Call) -> answers.Quota:
 def clear_quota(call: Call) -> answers.QuotaCleared:
     done = call.app.quotas.clear_quota(call.principal.org_id, call.actor)
     return answers.QuotaCleared(cleared=done)
+
+
+@api.route("GET", "/v1/slots")
+def slots(call: Call) -> answers.Slots:
+    dag = call.query(user_calls.SlotsQuery).dag
+    return answers.Slots(slots=call.app.slots.list(call.principal.org_id, dag))
+
+
+@api.route("POST", "/v1/dags/<dag>/pools/<pool>/slots/<slot>/release")
+def release_slot(call: Call) -> answers.SlotReleased:
+    dag, pool, slot = (call.path[name] for name in ("dag", "pool", "slot"))
+    done = call.app.slots.release(call.principal.org_id, dag, pool, slot, call.actor)
+    return answers.SlotReleased(released=done)

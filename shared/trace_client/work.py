@@ -158,5 +158,12 @@ class WorkCalls(Calls):
         }
         return self._call(answers.Quota, "POST", "/v1/quotas", body=body)
 
+    def slots(self, dag: str | None = None) -> answers.Slots:
+        return self._call(answers.Slots, "GET", "/v1/slots", query={"dag": dag})
+
+    def release_slot(self, dag: str, pool: str, slot: str) -> answers.SlotReleased:
+        path = f"/v1/dags/{part(dag)}/pools/{part(pool)}/slots/{part(slot)}/release"
+        return self._call(answers.SlotReleased, "POST", path)
+
     def clear_quota(self) -> answers.QuotaCleared:
         return self._call(answers.QuotaCleared, "POST", "/v1/quotas/clear")

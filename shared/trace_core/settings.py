@@ -21,6 +21,9 @@ Name = Annotated[str, Field(pattern=r"^[!-~]{1,2048}$")]
 """What AWS calls a name, an id or an ARN."""
 
 
+ObjectUri = Annotated[str, Field(pattern=r"^s3://[!-~]+$", max_length=1000)]
+
+
 class Profile(StrEnum):
     LITE = "lite"
     AWS = "aws"
@@ -99,6 +102,16 @@ class Settings(BaseModel):
         description="Nominal wait before the first retry; it doubles with each further one.",
     )
 
+    quarantine_failures: Annotated[int, Field(ge=1, le=1000)] = Field(
+        limits.DEFAULT_QUARANTINE.failures,
+        description="After how many attempts in a row that ended by its provider's fault a slot is "
+        "kept from work.",
+    )
+    quarantine_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
+        limits.DEFAULT_QUARANTINE.base.total_seconds(),
+        description="For how long, the first time; it doubles with each further one, to an hour.",
+    )
+
     user_requests: Requests = Field(
         limits.DEFAULT_REQUEST_LIMITS.user,
         description="Requests that one user may make to the user API in a minute.",
@@ -116,6 +129,12 @@ class Settings(BaseModel):
         description="Calls that one webhook source takes in a minute.",
     )
 
+    upstreams: SecretStr | None = Field(
+        None,
+        description="What the egress gateway of a worker leads to: a JSON object, or the file with "
+        "it, from names to `url`, `header`, `limits`.",
+    )
+
     state_connections: Annotated[int, Field(ge=1, le=200)] = Field(
         16, description="Connections to the state database that one process keeps at most."
     )
@@ -124,6 +143,23 @@ class Settings(BaseModel):
     )
     worker_children: Annotated[int, Field(ge=1, le=64)] = Field(
         2, description="Operator processes of a worker that runs as a function."
+    )
+
+    spark_cores: Annotated[int, Field(ge=1, le=64)] = Field(
+        2, description="Profile lite: cores that all PySpark operators share."
+    )
+    spark_memory: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,5}[mg]$")] = Field(
+        "1g",
+        description="Profile lite: memory of the one Spark session, `1g` or `1500m`; Python beside "
+        "it takes its own.",
+    )
+    spark_places: Annotated[int, Field(ge=1, le=16)] = Field(
+        2, description="Profile lite: PySpark operators that run at once, in the one session."
+    )
+    spark_idle_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
+        1800.0,
+        description="Profile lite: when nothing ran for so long, Spark ends; the next run starts "
+        "it again.",
     )
 
     state_secret: Name | None = Field(
@@ -171,11 +207,45 @@ class Settings(BaseModel):
         "at once, in all orgs together; the concurrency of the runner's function.",
     )
 
+    emr_application: Name | None = Field(
+        None,
+        description="Profile aws: the id of the EMR Serverless application that runs PySpark "
+        "operators.",
+    )
+    emr_role: Name | None = Field(
+        None,
+        description="Profile aws: the execution role of Spark runs; each run gets it narrowed to "
+        "its own prefixes.",
+    )
+    emr_entry_point: ObjectUri | None = Field(
+        None, description="Profile aws: the S3 address of `main.py`, where each run begins."
+    )
+    emr_code: ObjectUri | None = Field(
+        None,
+        description="Profile aws: the S3 address of the zip with the modules of Spark runs. A run "
+        "must be allowed to read it, and the entry point.",
+    )
+    emr_logs: ObjectUri | None = Field(
+        None,
+        description="Profile aws: the S3 folder that runs write their logs to, ending with a "
+        "slash. A run must be allowed to write there.",
+    )
+    emr_runs: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="Profile aws: how many Spark runs the application takes at once."
+    )
+
     @property
     def timings(self) -> limits.Timings:
         return limits.Timings(
             lease=timedelta(seconds=self.lease_seconds),
             backoff_base=timedelta(seconds=self.retry_seconds),
+            run_poll=limits.RUN_POLL if self.profile is Profile.AWS else limits.RUN_POLL_LITE,
+        )
+
+    @property
+    def quarantine(self) -> limits.Quarantine:
+        return limits.Quarantine(
+            self.quarantine_failures, timedelta(seconds=self.quarantine_seconds)
         )
 
     @property

@@ -161,6 +161,7 @@ def backlog_figures(backlog: BacklogMetrics, now: datetime) -> dict[str, float]:
         "DeployAge": age(backlog.oldest_deploy_at),
         "DeploysStuck": backlog.deploys_stuck,
         "JobsForbidden": backlog.jobs_forbidden,
+        "SlotsQuarantined": backlog.slots_quarantined,
     }
 
 

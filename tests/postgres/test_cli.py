@@ -79,6 +79,38 @@ def test_quotas_are_set_listed_and_cleared(shell: Shell) -> None:
     assert shell.run("quota", "clear")[1] == "There is no quota.\n"
 
 
+POOLED = """
+version: 1
+name: pooled
+worker_pools:
+  rpc:
+    - { name: one, env: { RPC_UPSTREAM: provider_a } }
+jobs:
+  - { name: history, activation: source, runtime: worker, operator: range_request,
+      source: { kind: manual }, worker_pool: rpc, outputs: 1 }
+"""
+
+
+def test_slots_are_listed_and_released(
+    shell: Shell, state_database: StateDatabase, tmp_path: Path
+) -> None:
+    (tmp_path / "pooled.yaml").write_text(POOLED)
+    shell.says("dag", "apply", "pooled.yaml")
+    state_database.write(
+        "test",
+        "UPDATE slots SET failures = 3, requests = 40, rate_limited = 7,"
+        " last_fault = 'rate_limited', quarantined_until = '2099-01-01Z'",
+        {},
+    )
+    out = shell.run("slot", "list", "--dag", "pooled")[1]
+    for shown in ("provider_a", "quarantined", "40", "7", "rate_limited, 3 in a row"):
+        assert shown in out
+    assert shell.run("slot", "release", "pooled", "rpc", "one")[1] == "Released slot one.\n"
+    again = shell.run("slot", "release", "pooled", "rpc", "one")[1]
+    assert again == "Slot one is in no quarantine.\n"
+    assert shell.json("slot", "list")["slots"][0]["state"] == "free"
+
+
 def test_queues_are_listed_and_redriven(shell: Shell) -> None:
     (queue,) = shell.json("queue", "list")["queues"]
     assert (queue["visible"], queue["in_flight"], queue["dead"]) == (0, 0, 0)

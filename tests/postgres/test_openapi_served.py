@@ -139,6 +139,8 @@ def _filled(served: Served, log: io.StringIO) -> Site:
         "role": ["ops"],
         "name": ["rpc_key"],
         "runtime": ["worker"],
+        "pool": ["rpc"],
+        "slot": ["one"],
         "task_id": tasks,
         "user_id": [str(bob)],
         "token_id": [str(token.token_id)],

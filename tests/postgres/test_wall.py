@@ -100,6 +100,8 @@ GET    /v1/outbox                           reader  200
 POST   /v1/outbox/reset                     admin   200
 GET    /v1/queues                           reader  200
 POST   /v1/queues/<runtime>/redrive         admin   404
+GET    /v1/slots                            reader  200
+POST   /v1/dags/<dag>/pools/<pool>/slots/<slot>/release  writer  404
 GET    /v1/quotas                           reader  200
 POST   /v1/quotas                           admin   422
 POST   /v1/quotas/clear                     admin   200
@@ -169,7 +171,18 @@ def test_every_principal_against_every_route(wall: Wall, row: list[str]) -> None
     method, path, admits, status = row
     surface = next(each.surface for each in ROUTES if (each.method, each.path) == (method, path))
     path = path.replace("<source_id>", str(wall.source_id))
-    for name in ("dag", "job", "role", "name", "number", "runtime", "dataset", "snapshot"):
+    for name in (
+        "dag",
+        "pool",
+        "slot",
+        "job",
+        "role",
+        "name",
+        "number",
+        "runtime",
+        "dataset",
+        "snapshot",
+    ):
         path = path.replace(f"<{name}>", "nope")
     for name in ("task_id", "user_id", "token_id"):
         path = path.replace(f"<{name}>", NO_ID)

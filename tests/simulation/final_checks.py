@@ -158,13 +158,15 @@ class _Final:
     def _aggregated(self, job: JobFacts) -> None:
         size = job.config["range_size"]
         present: dict[int, set[int]] = defaultdict(set)
-        revisions: dict[int, int] = defaultdict(int)
+        revisions: dict[int, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
         for task in self._completed(job):
             for cursor in range(task.range_start, task.range_end + 1):
                 present[cursor // size].add(cursor)
-                revisions[cursor // size] = max(revisions[cursor // size], task.revision)
+                latest = revisions[cursor // size]
+                latest[task.dataset_version] = max(latest[task.dataset_version], task.revision)
+        sums = {index: sum(each.values()) for index, each in revisions.items()}
         expected = {
-            Scope.of_range(index * size, index * size + size - 1).key: revisions[index]
+            Scope.of_range(index * size, index * size + size - 1).key: sums[index]
             for index, cursors in present.items()
             if len(cursors) == size
         }

@@ -140,8 +140,8 @@ _TASK_BUGS = (
         TASKS, ("start",), ("AND l.started_at IS NULL AND l.canceled_at", "AND l.canceled_at"))),
     Bug("dead_run_never_comes_back", "a reservation nobody exchanged is never taken back", edit(
         TASKS, ("lock_expired",),
-        ("WHERE l.lease_expires_at <= %(now)s OR",
-         "WHERE (l.started_at IS NOT NULL AND l.lease_expires_at <= %(now)s) OR"))),
+        ("WHERE (l.lease_expires_at <= %(now)s OR",
+         "WHERE ((l.started_at IS NOT NULL AND l.lease_expires_at <= %(now)s) OR"))),
     Bug("lost_exchange_reply", "a runner whose answer was lost gets nothing", edit(
         TASKS, ("started_before",), ("AND l.worker_id = %(runner_id)s", "AND false"))),
     Bug("lapsed_reservation_keeps_capacity", "a lapsed reservation gives nothing back", edit(

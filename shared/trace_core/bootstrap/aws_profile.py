@@ -8,6 +8,7 @@ import boto3
 
 from trace_core.adapters.aws.calls import CONFIG
 from trace_core.adapters.aws.database_secret import read_dsn
+from trace_core.adapters.aws.emr_serverless import EmrApplication, EmrServerlessRunner
 from trace_core.adapters.aws.kms import KmsSigner
 from trace_core.adapters.aws.lambda_functions import LambdaRuntime, LambdaWaker
 from trace_core.adapters.aws.s3 import S3ObjectStore
@@ -25,6 +26,7 @@ from trace_core.ports.credential_issuer import CredentialIssuer
 from trace_core.ports.object_store import ObjectStore
 from trace_core.ports.queue import Queue
 from trace_core.ports.secret_store import SecretStore
+from trace_core.ports.spark_runner import SparkRunner
 from trace_core.ports.task_runtime import TaskRuntime
 from trace_core.ports.token_signer import TokenSigner
 from trace_core.ports.waker import Function, Waker
@@ -114,6 +116,25 @@ class AwsAdapters:
     def runner_concurrency(self) -> int | None:
         limit: int = self._required("runner_concurrency")
         return limit
+
+    def spark_runner(self) -> SparkRunner:
+        client = self._session.client("emr-serverless", config=CONFIG)
+        required = self._required
+        return EmrServerlessRunner(
+            client,
+            EmrApplication(
+                required("emr_application"), required("emr_role"), required("bucket"),
+                required("emr_entry_point"), required("emr_code"), required("emr_logs"),
+                required("emr_runs"),
+            ),
+        )  # fmt: skip
+
+    def spark_concurrency(self) -> int | None:
+        limit: int = self._required("emr_runs")
+        return limit
+
+    def object_address(self, key: str) -> str:
+        return f"s3://{self._required('bucket')}/{key}"
 
     def credential_issuer(self) -> CredentialIssuer:
         client = self._session.client("sts", config=CONFIG)

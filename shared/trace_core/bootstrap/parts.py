@@ -26,6 +26,8 @@ from trace_core.dag.catalog import Catalog
 from trace_core.database import migrate as schema
 from trace_core.database.data import DataDatabase, DataRole
 from trace_core.database.state import StateDatabase
+from trace_core.egress.gateway import EgressGateway
+from trace_core.egress.model import read_upstreams
 from trace_core.kernel.backoff import Jitter
 from trace_core.kernel.errors import Invalid, Unavailable
 from trace_core.kernel.ids import Ids
@@ -38,6 +40,7 @@ from trace_core.ports.object_store import ObjectStore
 from trace_core.ports.queue import Queue
 from trace_core.ports.row_store import RowStore
 from trace_core.ports.secret_store import SecretStore
+from trace_core.ports.spark_runner import SparkRunner
 from trace_core.ports.task_runtime import TaskRuntime
 from trace_core.ports.token_signer import TokenSigner
 from trace_core.ports.waker import Function, Waker
@@ -198,12 +201,33 @@ class Parts:
         return self._part("worker_pool", lambda: self.child_pool(self.settings.worker_children))
 
     @property
+    def egress(self) -> EgressGateway:
+        return self._part("egress", self._build_egress)
+
+    def _build_egress(self) -> EgressGateway:
+        given = self.settings.upstreams
+        upstreams = read_upstreams(given.get_secret_value() if given else None)
+        return EgressGateway(upstreams, jitter=self.jitter, now=self.clock.now)
+
+    @property
     def task_client(self) -> HttpClient:
         return self._part("task_client", lambda: HttpClient(self.settings.task_address))
 
     @property
     def task_runtime(self) -> TaskRuntime:
         return self._part("task_runtime", self._adapters.task_runtime)
+
+    @property
+    def spark_runner(self) -> SparkRunner:
+        return self._part("spark_runner", self._adapters.spark_runner)
+
+    @property
+    def spark_concurrency(self) -> int | None:
+        return self._adapters.spark_concurrency()
+
+    def object_address(self, key: str) -> str:
+        """Where a Spark run finds the object with that key."""
+        return self._adapters.object_address(key)
 
     @property
     def credential_issuer(self) -> CredentialIssuer:
@@ -218,6 +242,7 @@ class Parts:
             secrets=self.secrets,
             logs=AttemptLogs(self.objects),
             rows=rows_for_tasks(api, lambda: self.row_store),
+            egress=self.egress,
         )
         runner = Runner(
             api,
@@ -271,7 +296,8 @@ class Parts:
         with self.lock:
             self.end_waits()
             for name in (
-                *("task_runtime", "lambda_pool", "worker_pool", "task_client"),
+                *("task_runtime", "lambda_pool", "worker_pool", "egress", "task_client"),
+                "spark_runner",
                 *("queue", "data", "data_writer", "data_reader", "state"),
             ):
                 if name in self.parts and name not in self._given:

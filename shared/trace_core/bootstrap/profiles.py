@@ -10,6 +10,7 @@ from trace_core.adapters.lite.file_secrets import FileSecretStore
 from trace_core.adapters.lite.folder_credentials import FolderCredentialIssuer
 from trace_core.adapters.lite.home import Home, SharedPostgres
 from trace_core.adapters.lite.key_file import KeyFileSigner
+from trace_core.adapters.lite.local_spark import LocalSparkRunner, SparkSize
 from trace_core.adapters.lite.notify import NotifyWaker
 from trace_core.adapters.lite.pgqueue import PgQueue
 from trace_core.database.data import DataDatabase, DataRole
@@ -22,6 +23,7 @@ from trace_core.ports.credential_issuer import CredentialIssuer
 from trace_core.ports.object_store import ObjectStore
 from trace_core.ports.queue import Queue
 from trace_core.ports.secret_store import SecretStore
+from trace_core.ports.spark_runner import SparkRunner
 from trace_core.ports.task_runtime import TaskRuntime
 from trace_core.ports.token_signer import TokenSigner
 from trace_core.ports.waker import Waker
@@ -64,6 +66,9 @@ class Adapters(Protocol):
     def signer(self) -> TokenSigner: ...
     def task_runtime(self) -> TaskRuntime: ...
     def runner_concurrency(self) -> int | None: ...
+    def spark_runner(self) -> SparkRunner: ...
+    def spark_concurrency(self) -> int | None: ...
+    def object_address(self, key: str) -> str: ...
     def credential_issuer(self) -> CredentialIssuer: ...
     def close(self) -> None: ...
 
@@ -127,6 +132,27 @@ class LiteAdapters:
     def runner_concurrency(self) -> int | None:
         """None: the runtime counts what it holds, and is the only one."""
         return None
+
+    def spark_runner(self) -> SparkRunner:
+        settings = self._parts.settings
+        return LocalSparkRunner(
+            self._parts.home.spark,
+            size=SparkSize(
+                settings.spark_cores,
+                settings.spark_memory,
+                settings.spark_places,
+                settings.spark_idle_seconds,
+            ),
+            modules=settings.operator_modules,
+        )
+
+    def spark_concurrency(self) -> int | None:
+        """None: as the runtime."""
+        return None
+
+    def object_address(self, key: str) -> str:
+        """Where a Spark run finds the object with that key."""
+        return f"file://{self._parts.home.objects.expanduser().resolve()}/{key}"
 
     def credential_issuer(self) -> CredentialIssuer:
         return FolderCredentialIssuer(self._parts.home.objects, self._parts.clock)

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from uuid import UUID
 
 from trace_core.bootstrap.registry import RegistryServices
+from trace_core.bootstrap.spark import SparkServices
 from trace_core.dag.model import Column, Runtime, UpdateStrategy
 from trace_core.database.history import History
 from trace_core.deploy.backfills import Backfills
@@ -27,14 +28,16 @@ from trace_core.kernel.ids import DatasetUuid, DatasetVersion, LeaseToken, OrgId
 from trace_core.kernel.limits import Timings
 from trace_core.outbox.admin import OutboxAdmin
 from trace_core.outbox.queues import QueueAdmin
-from trace_core.outbox.relay import Relay, send_wakeups
+from trace_core.outbox.relay import Relay, Send, send_wakeups
 from trace_core.outbox.store import Outbox, OutboxRow
 from trace_core.ports.waker import Function
 from trace_core.registry.lineage import Lineage
 from trace_core.registry.pins import PinResolver
 from trace_core.settings import Profile
+from trace_core.spark import model as spark_model
 from trace_core.storage.model import Manifest, ManifestIdentity
 from trace_core.storage.published_views import PublishedViews
+from trace_core.storage.recorded import RecordedCommits
 from trace_core.storage.stored_manifests import verify_manifest
 from trace_core.tasks.admin import TaskAdmin
 from trace_core.tasks.claim import Claims
@@ -46,10 +49,12 @@ from trace_core.tasks.invalidations import Invalidations
 from trace_core.tasks.invoke import invoke_ready
 from trace_core.tasks.leases import Leases
 from trace_core.tasks.names import TaskNames
+from trace_core.tasks.outputs import ReadRecords
 from trace_core.tasks.payload import Payloads, TokenRequest
 from trace_core.tasks.quotas import Quotas
 from trace_core.tasks.reaper import Reaper
 from trace_core.tasks.reconcile import DataRecords, Reconciliation
+from trace_core.tasks.slots import Slots
 from trace_core.tasks.staging import StagingCleanup
 from trace_core.tasks.views import Views
 from trace_core.worker.client import HttpClient, WorkerApi
@@ -95,11 +100,16 @@ class App(RegistryServices):
 
     def _build_events(self) -> EventAcceptance:
         return EventAcceptance(
-            self.state, self.clock, self.ids, self.waker, read_manifest=self._read_manifest
-        )
+            self.state, self.clock, self.ids, self.waker, read_manifest=self._read_manifest,
+            read_records=self._read_records,
+        )  # fmt: skip
 
     def _read_manifest(self, key: str, prefix: str, expected: ManifestIdentity) -> Manifest:
         return verify_manifest(self.objects, key, prefix, expected)
+
+    @property
+    def _read_records(self) -> ReadRecords | None:
+        return RecordedCommits(lambda: self.data_writer) if self.has_data else None
 
     @property
     def completions(self) -> Completions:
@@ -108,7 +118,7 @@ class App(RegistryServices):
     def _build_completions(self) -> Completions:
         return Completions(
             self.state, self.clock, self.ids, self.waker, self.jitter, self.timings,
-            read_manifest=self._read_manifest,
+            read_manifest=self._read_manifest, read_records=self._read_records,
         )  # fmt: skip
 
     @property
@@ -128,6 +138,13 @@ class App(RegistryServices):
     @property
     def quotas(self) -> Quotas:
         return self._part("quotas", lambda: Quotas(self.state, self.clock, self.ids, self.waker))
+
+    @property
+    def slots(self) -> Slots:
+        return self._part("slots", self._build_slots)
+
+    def _build_slots(self) -> Slots:
+        return Slots(self.state, self.clock, self.ids, self.waker, self.settings.quarantine)
 
     @property
     def outbox_admin(self) -> OutboxAdmin:
@@ -249,6 +266,7 @@ class App(RegistryServices):
                 logs=AttemptLogs(self.objects),
                 clock=self.clock,
                 row_store=lambda: self.row_store,
+                egress=self.egress,
             )
 
     @property
@@ -256,7 +274,7 @@ class App(RegistryServices):
         return self._part("relay", self._build_relay)
 
     def _build_relay(self) -> Relay:
-        sends = {
+        sends: dict[str, Send] = {
             Runtime.WORKER.value: send_wakeups(self.queue, Runtime.WORKER),
             Runtime.LAMBDA.value: invoke_ready(
                 self.claims,
@@ -267,8 +285,12 @@ class App(RegistryServices):
             ),
             Runtime.DISPATCHER.value: self._wake_dispatcher,
         }
-        # Both look for the data database when they need it: work goes on while it is away.
-        kinds = {REPOINT: self._repoint} if self.has_data else {}
+        # It looks for the data database when it needs it: work goes on while it is away.
+        kinds: dict[str, Send] = {REPOINT: self._repoint} if self.has_data else {}
+        if self.has_spark:
+            sends[Runtime.EMR_SERVERLESS.value] = lambda *given: self.spark.hand_over(*given)
+            kinds[spark_model.START] = lambda *given: self.spark.starts.start(*given)
+            kinds[spark_model.CANCEL] = lambda *given: self.spark.starts.cancel(*given)
         return Relay(Outbox(self.state, self.jitter), self.clock, sends, kinds=kinds)
 
     def _repoint(self, org_id: OrgId, rows: Sequence[OutboxRow]) -> None:
@@ -284,6 +306,17 @@ class App(RegistryServices):
         on_one_machine = settings.profile is Profile.LITE
         given = settings.data_dsn or settings.data_secret or "data" in self._given
         return on_one_machine or bool(given)
+
+    @property
+    def has_spark(self) -> bool:
+        """A deployment without PySpark operators may do without a place to run them."""
+        on_one_machine = self.settings.profile is Profile.LITE
+        given = self.settings.emr_application or "spark_runner" in self._given
+        return on_one_machine or bool(given)
+
+    @property
+    def spark(self) -> SparkServices:
+        return self._part("spark", lambda: SparkServices(self))
 
     @property
     def repoints(self) -> Repoints:
@@ -305,11 +338,12 @@ class App(RegistryServices):
             self.state, self.clock, self.claims, self.completions, self.payloads, self.catalog
         )
         of_data = (lambda: self.repoints.chore(),) if self.has_data else ()
+        of_spark = (lambda: self.spark.watch.chore(),) if self.has_spark else ()
         return Dispatcher(
             self.state, self.clock, self.ids, self.waker, control, self.timings,
             chores=(
                 self.builds.chore, self.backfills.chore, self.read_rights.sweep,
-                *of_data,
+                *of_data, *of_spark,
             ),
         )  # fmt: skip
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -14,6 +15,38 @@ from trace_core.kernel.errors import Invalid
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,127}")
 _IMPLEMENTATION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The job of the same DAG that an input reads."""
+
+    operator: str | None
+    config: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What an operator's own check may look at; of a job whose config fits its model."""
+
+    config: Mapping[str, Any]
+    inputs: Mapping[str, Upstream | None]
+    """By alias, in their order; nothing for a dataset of another DAG."""
+    trigger: str | None
+    """The alias of the input that triggers, if there is one alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProblem:
+    """What an operator's own check refuses."""
+
+    path: tuple[str | int, ...]
+    """Below `config`."""
+    reason: str
+    suggestion: str
+
+
+JobCheck = Callable[[JobFacts], Iterable[ConfigProblem]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +62,12 @@ class OperatorSpec:
     description: str
     control: bool = False
     """Emits events only and touches no data, so that the Dispatcher may run it itself."""
+    announces_rewrites: bool = False
+    """A scope of its trigger that is announced again, it announces again to its own readers."""
+    outputs_together: bool = False
+    """Each of its commits writes the same scope of all outputs."""
+    reads_before: int = 0
+    """So many cursors before the task's range are read as well, of inputs that do not trigger."""
     execution_only: frozenset[str] = frozenset()
     """Config fields that change how it runs but not what it writes."""
     outputs: int | range = 1
@@ -41,6 +80,8 @@ class OperatorSpec:
     columns: tuple[tuple[Column, ...], ...] = ()
     """Of each output, in their order. A table in Postgres needs them, here or in the `schema` of
     its publication; objects take them from the first rows."""
+    check: JobCheck | None = None
+    """What its config model cannot say alone: about its inputs, or about the jobs behind them."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -49,6 +49,18 @@ def check_config(job: Record, spec: OperatorSpec, found: Findings) -> None:
     job.values["config"] = _settled(config, config.model_dump(mode="json"))
 
 
+def fits_model(job: Record, spec: OperatorSpec) -> bool:
+    """Whether the job's config, as it is by now, is one that the operator's model takes."""
+    config = job.get("config")
+    if config is None and job.has("config"):
+        return False
+    try:
+        read_config(spec, config or {})
+    except (ValidationError, TypeError):
+        return False
+    return True
+
+
 def read_config(spec: OperatorSpec, given: dict[str, Any]) -> BaseModel:
     # As JSON: strict types then still take a list for a tuple and text for a duration.
     return spec.config.model_validate_json(json.dumps(given))

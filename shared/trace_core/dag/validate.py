@@ -12,6 +12,7 @@ from trace_core.dag.findings import Findings
 from trace_core.dag.graph import cycles
 from trace_core.dag.job_rules import check_job
 from trace_core.dag.model import Runtime
+from trace_core.dag.operator_rules import check_operators
 from trace_core.dag.problems import Path, shown
 from trace_core.dag.publish_rules import check_checks, check_publications
 from trace_core.dag.references import Jobs, check_origin, check_worker_pool
@@ -34,6 +35,7 @@ def validate(dag: Record, catalog: Catalog, found: Findings) -> None:
             if isinstance(origin, Record):
                 check_origin(origin, jobs, found)
         check_worker_pool(job, pools, found)
+    check_operators(dag, jobs, catalog, found)
     _cycles(dag, jobs, found)
     _webhook_paths(dag, found)
     _worker_pools(dag, found)

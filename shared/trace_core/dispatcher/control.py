@@ -222,7 +222,8 @@ class Control:
 def _event(claim: Claimed) -> Event:
     if claim.trigger is None:
         raise OperatorFailed("a reducer needs an event")
-    return Event(claim.trigger.scope, claim.trigger.revision)
+    trigger = claim.trigger
+    return Event(trigger.scope, trigger.revision, source=str(trigger.dataset_version))
 
 
 def _events(info: JobInfo, emits: Sequence[Emit]) -> list[EventIn]:

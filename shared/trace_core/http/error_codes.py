@@ -18,7 +18,7 @@ from trace_core.storage.errors import ManifestInvalid, PartialOverlap
 from trace_core.tasks.admin import NotCancelable, NotRetryable
 from trace_core.tasks.announcements import ForeignOutput, UncommittedScope
 from trace_core.tasks.invalidations import KeyReused
-from trace_core.tasks.outputs import ForeignLocation
+from trace_core.tasks.outputs import CommitUnknown, ForeignLocation
 from trace_core.tasks.results import StateMoved
 
 ERRORS: tuple[type[TraceError], ...] = (
@@ -51,6 +51,7 @@ ERRORS: tuple[type[TraceError], ...] = (
     NotJson,
     errors.Invalid,
     ColumnsDiffer,
+    CommitUnknown,
     DagInvalid,
     FilterInvalid,
     ForeignLocation,
@@ -70,6 +71,7 @@ OF_TASKS = frozenset(
         errors.TaskCanceled,
         ColumnsDiffer,
         CommitDiffers,
+        CommitUnknown,
         FilterInvalid,
         ForeignLocation,
         ForeignOutput,

@@ -40,7 +40,8 @@ _IDS = ("task_id", "user_id", "token_id", "source_id")
 _NAME = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,128}$"}
 _MEANING = {
     "dataset": "Name of the dataset.", "snapshot": "Name of the snapshot.",
-    "dag": "Name of the DAG.", "job": "Name of the job.", "number": "Its number.",
+    "dag": "Name of the DAG.", "pool": "Name of the worker pool.", "slot": "Name of the slot.",
+    "job": "Name of the job.", "number": "Its number.",
     "role": "Name of the org role.", "name": "Name of the secret.",
     "runtime": "Whose queue, such as `worker`.", "task_id": "Id of the task.",
     "user_id": "Id of the member.", "token_id": "Id of the token, not the token.",

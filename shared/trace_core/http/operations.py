@@ -196,6 +196,12 @@ OPERATIONS: Mapping[str, Operation] = {
         "set_quota", OPERATIONS_TAG, {200: work.Quota}, body=user_calls.QuotaRequest
     ),
     "POST /v1/quotas/clear": Operation("clear_quota", OPERATIONS_TAG, {200: work.QuotaCleared}),
+    "GET /v1/slots": Operation(
+        "slots", OPERATIONS_TAG, {200: work.Slots}, query=user_calls.SlotsQuery
+    ),
+    f"POST {_DAG}/pools/<pool>/slots/<slot>/release": Operation(
+        "release_slot", OPERATIONS_TAG, {200: work.SlotReleased}
+    ),
     "GET /v1/members": _listed("members", PEOPLE, people.MemberPage, PageQuery),
     "POST /v1/members": Operation(
         "add_member", PEOPLE, {201: people.MemberAdded},

@@ -142,6 +142,8 @@ ROUTES = (
     _user("GET", "/v1/quotas", READER, "The org's quota, and every counter beside its limit."),
     _user("POST", "/v1/quotas", ADMIN, "Set the org's quota."),
     _user("POST", "/v1/quotas/clear", ADMIN, "Remove the org's quota."),
+    _user("GET", "/v1/slots", READER, "Slots of worker pools: who holds them, what they took."),
+    _user("POST", f"{_DAG}/pools/<pool>/slots/<slot>/release", WRITER, "End its quarantine."),
     _user("GET", "/v1/members", READER, "The members of the org."),
     _user("POST", "/v1/members", ADMIN, "Add a member."),
     _user("PUT", "/v1/members/<user_id>", ADMIN, "Set a member's platform role."),

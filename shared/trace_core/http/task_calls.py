@@ -22,6 +22,7 @@ from trace_core.tasks.api import (
     ClaimRequest,
     CompleteBatch,
     Completion,
+    EgressIn,
     EventsRequest,
     Fenced,
     HeartbeatRequest,
@@ -36,6 +37,7 @@ from trace_core.tasks.inputs import TaskInputs
 from trace_core.tasks.leases import Leases
 from trace_core.tasks.model import TaskStatus
 from trace_core.tasks.payload import Payloads
+from trace_core.tasks.slots import Slots
 from trace_core.worker.logs import log_key
 
 
@@ -54,6 +56,8 @@ class TaskServices(Protocol):
     def completions(self) -> Completions: ...
     @property
     def task_inputs(self) -> TaskInputs: ...
+    @property
+    def slots(self) -> Slots: ...
 
 
 class LogServices(Protocol):
@@ -158,6 +162,8 @@ def complete(
     app: TaskServices, org_id: OrgId, request: Completion | CompleteBatch
 ) -> dict[str, Any]:
     """A single completion raises what was wrong with it; a list says so for each."""
+    # Before the attempts end: then it is still known which slots they held.
+    app.slots.report(org_id, [request] if isinstance(request, Completion) else request.completions)
     if isinstance(request, Completion):
         result = app.completions.complete(org_id, [request])[0]
         if result.error is not None:
@@ -165,6 +171,19 @@ def complete(
         return _result(result)
     results = app.completions.complete(org_id, request.completions)
     return {"results": [_result(result) for result in results]}
+
+
+def egress_of(request: Completion | CompleteBatch) -> EgressIn | None:
+    """What the attempts took of their upstreams, all together; nothing if they took nothing."""
+    reports = [request] if isinstance(request, Completion) else request.completions
+    used = [each.egress for each in reports if each.egress is not None]
+    if not used:
+        return None
+    return EgressIn(
+        requests=sum(each.requests for each in used),
+        rate_limited=sum(each.rate_limited for each in used),
+        errors=sum(each.errors for each in used),
+    )
 
 
 def keep_log(app: LogServices, org_id: OrgId, request: LogRequest) -> None:

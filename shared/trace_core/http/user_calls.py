@@ -97,6 +97,10 @@ class RedriveRequest(Wire):
     limit: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1000
 
 
+class SlotsQuery(Wire):
+    dag: Name | None = None
+
+
 class QuotaRequest(Wire):
     """What is not given is not limited."""
 

@@ -198,6 +198,27 @@ class AttemptPage(Page):
     attempts: list[Attempt]
 
 
+class TaskRun(Wire):
+    """One Spark run of a task: times apart, and what it used."""
+
+    attempt: int
+    start_number: int
+    run_id: str | None
+    state: str
+    detail: str | None
+    cancel_reason: str | None
+    prepared_at: Time
+    submitted_at: Time | None
+    started_at: Time | None
+    ended_at: Time | None
+    queued_seconds: float | None = Field(description="Waiting for room.")
+    startup_seconds: float | None = Field(description="From there until it ran.")
+    run_seconds: float | None
+    vcpu_hours: float | None
+    memory_gb_hours: float | None
+    storage_gb_hours: float | None
+
+
 class TaskInput(Wire):
     attempt: int
     lease_sequence: int
@@ -227,6 +248,7 @@ class TaskDetail(Task):
     """One task: where it is, what made it, each attempt, what it read, wrote and announced."""
 
     attempts: list[Attempt]
+    runs: list[TaskRun] = Field(description="Of `runtime: emr_serverless`: its Spark runs.")
     inputs: list[TaskInput]
     outputs: list[TaskOutput]
     events: list[TaskEvent] = Field(description="The newest; GET /v1/events has all.")
@@ -326,3 +348,35 @@ class Quota(Wire):
 
 class QuotaCleared(Wire):
     cleared: bool
+
+
+class Slot(Wire):
+    dag: str
+    pool: str
+    slot: str
+    upstreams: list[str]
+    """What its environment names; the provider behind it."""
+    state: Literal["free", "held", "quarantined"]
+    task_id: UUID | None
+    quarantined_until: Time | None
+    failures: int
+    """Attempts in a row that ended by the provider's fault."""
+    last_fault: str | None
+    last_fault_at: Time | None
+    last_used_at: Time | None
+    requests: int
+    retries: int
+    rate_limited: int
+    errors: int
+    bytes: int
+    latency_ms: int
+    """Of all its requests together."""
+
+
+class Slots(Wire):
+    slots: list[Slot]
+
+
+class SlotReleased(Wire):
+    released: bool
+    """Whether it was in quarantine."""

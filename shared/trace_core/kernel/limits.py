@@ -79,6 +79,19 @@ PURGE_PATIENCE = timedelta(hours=6)
 PURGE_GRACE = timedelta(hours=24, minutes=15)
 """From the mark to the deletion of a dataset version: longer than a reader of it can take."""
 
+SPARK_QUEUE = timedelta(hours=1)
+"""How long a Spark run may wait to begin, from when it was asked for."""
+SPARK_LOOK_HOLD = timedelta(seconds=60)
+"""How long whoever looks at a run has it to himself: copying its objects takes time."""
+SPARK_END_TRIES = 20
+"""So often what follows from a run's end is tried, before the attempt counts as failed."""
+SPARK_OBJECT_MAX = 1024 * 1024 * 1024
+"""One object of a run's output: the platform holds one in memory while it takes it over."""
+TASK_INVALIDATIONS_MAX = 3
+"""So often checks may declare the same scope of one dataset version invalid."""
+REPAIR_TASKS_MAX = 100
+"""Tasks that one bad scope asks of the job that wrote it."""
+
 DAG_FILE_MAX = 1024 * 1024
 DAG_JOBS_MAX = 500
 HISTORY_MONTHS_AHEAD = 3
@@ -92,6 +105,10 @@ WORKER_TOKEN_MEMORY = timedelta(seconds=10)
 SWEEP_GRACE = timedelta(seconds=60)
 """A wake-up this old without a claim is taken for lost and sent again."""
 
+RUN_POLL = timedelta(seconds=20)
+RUN_POLL_LITE = timedelta(seconds=1)
+"""On one machine nobody tells of a run's change, and asking costs nothing."""
+
 
 @dataclass(frozen=True)
 class Timings:
@@ -103,9 +120,25 @@ class Timings:
     backoff_cap: timedelta = TASK_BACKOFF_CAP
     sweep_grace: timedelta = SWEEP_GRACE
     worker_token_memory: timedelta = WORKER_TOKEN_MEMORY
+    run_poll: timedelta = RUN_POLL
+    """Between two looks at a Spark run that nobody reports to have changed."""
 
 
 DEFAULT_TIMINGS = Timings()
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """When a slot is kept from work because its provider fails, and for how long."""
+
+    failures: int = 3
+    """Attempts in a row that ended by the provider's fault."""
+    base: timedelta = timedelta(minutes=1)
+    """The first time; it doubles with each further one."""
+    cap: timedelta = timedelta(hours=1)
+
+
+DEFAULT_QUARANTINE = Quarantine()
 
 
 @dataclass(frozen=True)

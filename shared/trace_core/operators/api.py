@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 class OperatorFailed(Exception):
     """The operator gives up on this task, and says whether another attempt may do better."""
 
+    upstream_fault: str | None = None
+    """Why the slot's upstream is to blame, where it is: one lower-case word, such as `untrue`. A
+    slot whose attempts end so again and again is quarantined."""
+
     def __init__(self, message: str, *, retryable: bool = False) -> None:
         super().__init__(message)
         self.message = message
@@ -97,6 +101,8 @@ class Event:
     scope: Scope
     revision: int = 0
     input_index: int = 0
+    source: str = ""
+    """Which dataset version it is of: the revisions of two of them have no order."""
 
 
 @dataclass(frozen=True)

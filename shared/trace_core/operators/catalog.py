@@ -20,6 +20,8 @@ from trace_core.operators.configs import (
     TriggerCronConfig,
 )
 
+SHIPPED = ("emr_jobs.catalog", "trace_chain.catalog")
+"""Operators that come with the platform and that the core does not know: PySpark, and chains."""
 _CONTROL_RUNTIMES = frozenset({Runtime.DISPATCHER, Runtime.WORKER, Runtime.LAMBDA})
 
 
@@ -27,11 +29,12 @@ def builtin_catalog() -> Catalog:
     return Catalog(
         OperatorSpec(
             name="range_aggregator",
-            code_version="1",
+            code_version="2",
             activations=frozenset({Activation.REACTIVE}),
             # Its state is read and written in the transaction that completes its tasks.
             runtimes=frozenset({Runtime.DISPATCHER}),
             control=True,
+            announces_rewrites=True,
             config=RangeAggregatorConfig,
             source_kinds=frozenset(),
             description="Announces a range when all of it has arrived.",
@@ -43,6 +46,7 @@ def builtin_catalog() -> Catalog:
             activations=frozenset({Activation.REACTIVE}),
             runtimes=_CONTROL_RUNTIMES,
             control=True,
+            announces_rewrites=True,
             config=RangeSplitterConfig,
             source_kinds=frozenset(),
             description="Cuts a large range into chunks, one event for each.",
@@ -76,13 +80,13 @@ def builtin_catalog() -> Catalog:
 
 
 def load_catalog(modules: Sequence[str]) -> Catalog:
-    """The built-in operators and those of `modules`: dotted names or paths of .py files.
+    """The operators of the platform and those of `modules`: dotted names or paths of .py files.
 
     Such a module defines `OPERATORS: list[OperatorSpec]`. Its code runs with the platform's
     rights, so only what an administrator installed may be named here.
     """
     operators: list[OperatorSpec] = []
-    for name in dict.fromkeys(modules):
+    for name in dict.fromkeys((*SHIPPED, *modules)):
         operators.extend(_operators_of(name))
     return builtin_catalog().with_operators(*operators)
 

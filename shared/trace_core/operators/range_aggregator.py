@@ -1,7 +1,7 @@
 """Announces a range of cursors once all of it has arrived and is final.
 
 State: the row `head` holds the highest cursor seen and the complete ranges that are not final yet;
-the row of a range holds what has arrived of it, and once it is complete only its revision. So a
+the row of a range holds what has arrived of it, and once it is complete only its revisions. So a
 task touches `head` and its own ranges, however much has gathered.
 """
 
@@ -25,8 +25,9 @@ Interval = tuple[int, int]
 class RangeAggregator:
     """The same manifests for any order of the inputs, and for inputs that come twice.
 
-    A range's revision is the highest of its inputs. Revisions are commit numbers, which grow
-    with every rewrite, so a rewrite of any input raises it and the range is announced again.
+    Of each input the highest revision counts, and a range's revision is their sum. Revisions are
+    commit numbers, each input having its own, which grow with every rewrite: so a rewrite of any
+    input raises the sum, whatever the others have come to, and the range is announced again.
     """
 
     def keys(self, config: RangeAggregatorConfig, event: Event) -> list[str]:
@@ -46,12 +47,12 @@ class RangeAggregator:
 
         for index in _indexes(config, start, end):
             before = states.get(_key(index))
-            after = _add(config, index, before, (start, end), event.revision)
+            after = _add(config, index, before, (start, end), event)
             if after == before:
                 continue
             changed[_key(index)] = after
             if "present" not in after:
-                waiting[index] = after["revision"]
+                waiting[index] = sum(after["revisions"].values())
 
         for index in sorted(waiting):
             if (index + 1) * config.range_size - 1 + config.finality_depth <= head:
@@ -78,24 +79,26 @@ def merge(intervals: list[Interval], new: Interval) -> list[Interval]:
 
 
 def _add(
-    config: RangeAggregatorConfig, index: int, row: Any, new: Interval, revision: int
+    config: RangeAggregatorConfig, index: int, row: Any, new: Interval, event: Event
 ) -> dict[str, Any]:
-    row = row or {"revision": 0, "present": []}
-    revision = max(row["revision"], revision)
+    row = row or {"revisions": {}, "present": []}
+    revisions = row["revisions"]
+    latest = max(revisions.get(event.source, 0), event.revision)
+    revisions = {**revisions, event.source: latest}
     if "present" not in row:
-        return {"revision": revision}
+        return {"revisions": revisions}
     first, last = index * config.range_size, (index + 1) * config.range_size - 1
     present = merge(
         [(start, end) for start, end in row["present"]], (max(first, new[0]), min(last, new[1]))
     )
     if present == [(first, last)]:
-        return {"revision": revision}
+        return {"revisions": revisions}
     if len(present) > INTERVALS_MAX:
         raise OperatorFailed(
             f"range {first}-{last} has arrived in more than {INTERVALS_MAX} separate pieces",
             retryable=True,
         )
-    return {"revision": revision, "present": [list(each) for each in present]}
+    return {"revisions": revisions, "present": [list(each) for each in present]}
 
 
 def _bounds(event: Event) -> Interval:

@@ -1,4 +1,6 @@
-"""Operators that the example file uses and that are not part of the built-in catalog."""
+"""Stand-ins for the operators that the example file uses: what a DAG file is refused for does not
+change with the operators that are shipped.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +8,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from trace_core.dag.catalog import OperatorSpec
+from trace_core.dag.catalog import Catalog, OperatorSpec
 from trace_core.dag.model import Activation, Runtime, SourceKind
+from trace_core.operators.catalog import load_catalog
 from trace_core.operators.configs import OperatorConfig
 
 REACTIVE = frozenset({Activation.REACTIVE})
-
-
-class BlockFollowerConfig(OperatorConfig):
-    chain_id: int = Field(ge=1)
-    start_block: int = Field(default=0, ge=0)
-    poll_seconds: int = Field(default=1, ge=1)
-
-
-class CryoIngestConfig(OperatorConfig):
-    chain_id: int = Field(ge=1)
-    datasets: tuple[Literal["blocks", "transactions", "logs"], ...] = Field(min_length=1)
-
-
-class ParquetCompactConfig(OperatorConfig):
-    sort_by: tuple[str, ...] = ()
 
 
 class SqlTransformConfig(OperatorConfig):
@@ -58,34 +46,6 @@ OPERATORS = [
         description="Keeps what is posted to it.",
     ),
     OperatorSpec(
-        name="block_follower",
-        code_version="1",
-        activations=frozenset({Activation.SOURCE}),
-        runtimes=frozenset({Runtime.WORKER}),
-        config=BlockFollowerConfig,
-        execution_only=frozenset({"poll_seconds"}),
-        source_kinds=frozenset({SourceKind.ALWAYS_ON}),
-        outputs=3,
-        description="Follows the head of a chain.",
-    ),
-    OperatorSpec(
-        name="cryo_ingest",
-        code_version="1",
-        activations=REACTIVE,
-        runtimes=frozenset({Runtime.WORKER}),
-        config=CryoIngestConfig,
-        outputs=range(1, 4),
-        description="Loads a range of history.",
-    ),
-    OperatorSpec(
-        name="parquet_compact",
-        code_version="1",
-        activations=REACTIVE,
-        runtimes=frozenset({Runtime.EMR_SERVERLESS}),
-        config=ParquetCompactConfig,
-        description="Writes a range as one sorted file.",
-    ),
-    OperatorSpec(
         name="sql_transform",
         code_version="1",
         activations=REACTIVE,
@@ -110,3 +70,11 @@ OPERATORS = [
         description="Turns alerts into deliveries.",
     ),
 ]
+
+NAMES = frozenset(each.name for each in OPERATORS)
+
+
+def stand_in_catalog() -> Catalog:
+    """The stand-ins, and of what is shipped all that has another name."""
+    shipped = [each for each in load_catalog([]).values() if each.name not in NAMES]
+    return Catalog(*shipped, *OPERATORS)

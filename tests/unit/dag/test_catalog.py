@@ -65,11 +65,12 @@ def test_configs_are_strict_and_frozen() -> None:
     assert TriggerCronConfig().model_dump() == {"catch_up": "latest", "max_catch_up": 100}
 
 
+@pytest.mark.usefixtures("shipped_without_stand_ins")
 def test_a_file_or_a_module_adds_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = Path(__file__).parent / "future_operators.py"
     catalog = load_catalog([str(here), str(here)])
     assert "block_follower" in catalog
-    assert catalog["block_follower"].affects == {"chain_id", "start_block"}
+    assert catalog["block_follower"].affects == {"chain_id", "start_block", "verify"}
     assert catalog.nearest("blockfollower") == "block_follower"
     (tmp_path / "my_project_operators.py").write_text(here.read_text())
     monkeypatch.syspath_prepend(tmp_path)

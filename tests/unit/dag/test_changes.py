@@ -35,8 +35,8 @@ FIELDS = {
     ("chunk_size: 10000", "chunk_size: 5"): (
         "config.chunk_size", 10000, 5, Effect.DATA, "jobs[2].config.chunk_size",
     ),
-    ("start_block: 1000000", "start_block: 1000000, poll_seconds: 5"): (
-        "config.poll_seconds", 1, 5, Effect.RUN, "jobs[0].config.poll_seconds",
+    ("start_block: 1000000", "start_block: 1000000, poll_seconds: 5.0"): (
+        "config.poll_seconds", 0.5, 5.0, Effect.RUN, "jobs[0].config.poll_seconds",
     ),
     ("max_queued: 500", "max_queued: 5"): (
         "backpressure.max_queued", 500, 5, Effect.RUN, "jobs[5].backpressure.max_queued",

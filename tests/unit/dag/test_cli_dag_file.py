@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from trace_cli.dag_file import commands
 
 HERE = Path(__file__).parent
 EXAMPLE = str(HERE / "example.dag.yaml")
+pytestmark = pytest.mark.usefixtures("shipped_without_stand_ins")
+
 OPERATORS = ["--operators", str(HERE / "future_operators.py")]
 
 

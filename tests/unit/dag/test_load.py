@@ -48,7 +48,11 @@ def test_the_example_is_valid_and_keeps_everything_it_says(example: str, catalog
     assert follow.source is not None
     assert follow.source.kind is SourceKind.ALWAYS_ON
     assert follow.heartbeat == timedelta(seconds=30)
-    assert follow.config == {"chain_id": 10143, "start_block": 1000000, "poll_seconds": 1}
+    assert {name: follow.config[name] for name in ("chain_id", "start_block", "poll_seconds")} == {
+        "chain_id": 10143,
+        "start_block": 1000000,
+        "poll_seconds": 0.5,
+    }
     assert dag.job("history").update_strategy is UpdateStrategy.REPLACE
     assert backfill.max_concurrency == 20
     assert backfill.priority is Priority.BACKFILL

@@ -31,6 +31,7 @@ STABLE_CODES = """
 AlreadyMember 409
 ColumnsDiffer 422
 CommitDiffers 409
+CommitUnknown 422
 Conflict 409
 DagInvalid 422
 DeployUnderWay 409
@@ -78,6 +79,7 @@ NEVER_ANSWERED = {
     "InputsMoved": "stops a cutover, which nobody waits for",
     "MigrationChanged": "ends a migration",
     "PortTaken": "ends `trace dev`",
+    "ResultInvalid": "ends the attempt of a Spark run",
     "RowsInvalid": "ends an attempt that writes rows",
     "VersionDiffers": "ends a deploy that makes dataset versions",
 }

@@ -79,6 +79,7 @@ def test_the_figures_of_the_backlog_are_depths_and_ages() -> None:
         NOW - timedelta(seconds=90),
         2,
         1,
+        3,
     )
     assert telemetry.backlog_figures(backlog, NOW) == {
         "BacklogDepth": 5,
@@ -93,4 +94,5 @@ def test_the_figures_of_the_backlog_are_depths_and_ages() -> None:
         "DeployAge": 90.0,
         "DeploysStuck": 2,
         "JobsForbidden": 1,
+        "SlotsQuarantined": 3,
     }

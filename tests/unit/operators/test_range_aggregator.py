@@ -85,6 +85,15 @@ def test_a_range_event_may_span_several_ranges() -> None:
     assert list(platform.manifests) == ["p10-19", "p20-29", "p0-9"]
 
 
+def test_a_rewrite_of_one_input_is_announced_however_far_another_one_has_come() -> None:
+    platform = Platform(config(range_size=2))
+    platform.feed([Event(Scope(cursor=0), 30, source="other")])
+    assert [emit.revision for emit in platform.one(Event(Scope(cursor=1), 4))] == [34]
+    assert [emit.revision for emit in platform.one(Event(Scope(cursor=1), 9))] == [39]
+    assert platform.one(Event(Scope(cursor=1), 9)) == []
+    assert [e.revision for e in platform.one(Event(Scope(cursor=0), 31, source="other"))] == [40]
+
+
 def test_a_rewrite_of_an_announced_range_announces_it_again_with_its_revision() -> None:
     platform = Platform(config(range_size=2)).feed([cursor(0), cursor(1)])
     assert platform.one(cursor(1, revision=7)) == [Emit(0, Scope.of_range(0, 1), 7)]
