@@ -104,13 +104,17 @@ class Reader(threading.Thread):
 
 
 def _kill(word: str) -> None:
-    """The process of ours whose command has this word."""
-    for each in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if any(word in part for part in each.cmdline()):
-                os.kill(each.pid, signal.SIGKILL)
-                return
-    pytest.fail(f"no process with {word}")
+    """The process of ours whose command has this word; after another one died, the next one."""
+
+    def killed() -> bool:
+        for each in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if any(word in part for part in each.cmdline()):
+                    os.kill(each.pid, signal.SIGKILL)
+                    return True
+        return False
+
+    wait_for(killed, seconds=60)
 
 
 def _deploy(platform: Platform) -> None:
