@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as S
 
 from emr_jobs.columns import column_type_of, is_exact_text, numeric_size, typed
-from emr_jobs.exact_sum import ROWS_DIGITS, carried, limb_sums, limbs_for, sort_key
+from emr_jobs.exact_sum import (
+    ROWS_DIGITS,
+    carried,
+    limb,
+    limbs_for,
+    long,
+    short,
+    signed_digits,
+    sort_key,
+    with_point,
+)
 from emr_jobs.operators.inputs import row_input
 from emr_jobs.operators.rollup_config import Aggregate, Bucket, RollupConfig
 from emr_jobs.spark_io import SparkIO
@@ -67,85 +78,166 @@ def rolled_up(rows: DataFrame, config: RollupConfig) -> DataFrame:
     twice = sorted({*names} & {*config.aggregates})
     if twice or len(set(names)) != len(names):
         raise OperatorFailed(f"the result would have two columns {', '.join(twice or names)}")
-    figures = {name: _Figure(rows, name, given) for name, given in config.aggregates.items()}
-    partial = [each for figure in figures.values() for each in figure.partial()]
+    figures = [_Figure(rows, name, given) for name, given in config.aggregates.items()]
+    grouped = _grouped(_with_numbers(rows, keys, figures), names, figures)
     # Keys tell groups apart. Sorted before figures are made of partial ones: to sort, Spark takes
     # its rows twice, the first time to see how they are spread.
     order = [*([config.bucket.name] if config.bucket else []), *config.group_by]
-    grouped = rows.groupBy(*keys).agg(*partial)
     grouped = grouped.orderBy(*order) if order else grouped
     return grouped.select(
         *(typed(F.col(each), each, _type(grouped, each)) for each in names),
-        *(figure.final() for figure in figures.values()),
+        *(figure.final() for figure in figures),
     )
+
+
+def _with_numbers(rows: DataFrame, keys: Sequence[Column], figures: Sequence[_Figure]) -> DataFrame:
+    """Groups and values, and beside each exact number what it is grouped by: `short` or `long`."""
+    values = {each.column: each for each in figures if each.column}
+    numbers = list({each.column: each for each in figures if each.is_cut}.values())
+    frame = rows.select(
+        *(key.alias(f"__key_{at}") for at, key in enumerate(keys)),
+        *(F.col(name).alias(f"__value_{name}") for name in values),
+        *(each.signed().alias(f"__signed_{each.column}") for each in numbers),
+    )
+    return frame.select(
+        "*",
+        *(
+            short(F.col(f"__signed_{each.column}")).alias(f"__short_{each.column}")
+            for each in numbers
+        ),
+        *(
+            long(F.col(f"__signed_{each.column}")).alias(f"__long_{each.column}")
+            for each in numbers
+        ),
+    )
+
+
+def _grouped(frame: DataFrame, names: Sequence[str], figures: Sequence[_Figure]) -> DataFrame:
+    """Partial figures of each group.
+
+    Where the largest of exact numbers is asked for, long ones are first told apart like groups:
+    Spark compares texts only in rows that it sorts, and these are few then.
+    """
+    keys = [F.col(f"__key_{at}").alias(name) for at, name in enumerate(names)]
+    parts = [each for figure in figures for each in figure.partial()]
+    longs = sorted({f"__long_{each.column}" for each in figures if each.is_extreme})
+    if not longs or any(each.is_distinct for each in figures):
+        extremes = [each.of_longs() for each in figures if each.is_extreme]
+        return frame.groupBy(*keys).agg(*(each.first for each in parts), *extremes)
+    once = frame.groupBy(*keys, *longs).agg(*(each.first for each in parts))
+    return once.groupBy(*names).agg(
+        *(each.second for each in parts), *(each.of_longs() for each in figures if each.is_extreme)
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A figure of rows, and of such figures."""
+
+    name: str
+    of_rows: Column
+    of_parts: Callable[[Column], Column]
+
+    @property
+    def first(self) -> Column:
+        return self.of_rows.alias(self.name)
+
+    @property
+    def second(self) -> Column:
+        return self.of_parts(F.col(self.name)).alias(self.name)
 
 
 class _Figure:
     """What is aggregated for one column of the result, and what becomes of it after that."""
 
     def __init__(self, rows: DataFrame, name: str, given: Aggregate) -> None:
-        self._name, self._given = name, given
+        self._name, self._function, self.column = name, given.function, given.column
         if given.column is None and given.function != "count":
             raise OperatorFailed(f"{name}: {given.function} needs a `column`")
         self._type = _type(rows, given.column) if given.column else ""
-        self._exact = bool(self._type) and is_exact_text(self._type)
+        exact = bool(self._type) and is_exact_text(self._type)
         size = numeric_size(self._type)
         self._digits, self._scale = size or (_DIGITS.get(self._type, 0), 0)
-        if self._exact and not size and given.function in ("sum", "avg", "min", "max"):
+        adds, compares = given.function in ("sum", "avg"), given.function in ("min", "max")
+        if exact and not size and (adds or compares):
             raise OperatorFailed(
                 f"{name}: {given.column} is numeric without a size; give it one such as "
                 "numeric(78,0) where it is made"
             )
-        if given.function in ("sum", "avg") and not self._digits and self._type not in _FLOATS:
+        if adds and not self._digits and self._type not in _FLOATS:
             raise OperatorFailed(f"{name}: {given.column} is {self._type} and has no sum")
         # Whether a sum passes 38 digits for as many rows as there can be.
         self._long = self._digits + ROWS_DIGITS > 38
+        self.is_distinct = given.function == "count_distinct"
+        self.is_extreme = exact and compares
+        self.is_cut = self.is_extreme or (adds and self._long)
+        """Whether its numbers are taken as short and long ones."""
 
-    def partial(self) -> Iterator[Column]:
-        name, function = self._name, self._given.function
-        value = F.col(self._given.column) if self._given.column else F.lit(1)
-        if function == "count":
-            yield F.count(value).alias(name)
-        elif function == "count_distinct":
-            yield F.count_distinct(value).alias(name)
-        elif function in ("min", "max"):
-            order = F.min_by if function == "min" else F.max_by
-            plain = F.min if function == "min" else F.max
-            yield (
-                order(value, sort_key(value, self._scale)) if self._exact else plain(value)
-            ).alias(name)
-        elif self._type in _FLOATS:
-            yield (F.sum(value) if function == "sum" else F.avg(value)).cast("double").alias(name)
-        elif self._long:
-            for at, each in enumerate(limb_sums(value.cast("string"), self._digits, self._scale)):
-                yield each.alias(f"__{name}_{at}")
-            yield F.count(value).alias(f"__{name}_rows")
+    def signed(self) -> Column:
+        return signed_digits(F.col(self.column or "").cast("string"), self._scale)
+
+    def partial(self) -> Iterator[_Part]:
+        name, value = self._name, F.col(f"__value_{self.column}") if self.column else F.lit(1)
+        if self._function == "count":
+            yield _Part(name, F.count(value), _added_up)
+        elif self.is_distinct:
+            yield _Part(name, F.count_distinct(value), _added_up)
+        elif self._function in ("min", "max"):
+            which = F.min if self._function == "min" else F.max
+            given = F.col(f"__short_{self.column}") if self.is_extreme else value
+            yield _Part(name, which(given), which)
         else:
-            yield F.sum(value.cast(S.DecimalType(38, self._scale))).alias(f"__{name}_0")
-            yield F.count(value).alias(f"__{name}_rows")
+            for at, each in enumerate(self._added(value)):
+                yield _Part(f"__{name}_{at}", F.sum(each), F.sum)
+            yield _Part(f"__{name}_rows", F.count(value), _added_up)
+
+    def _added(self, value: Column) -> list[Column]:
+        if self._type in _FLOATS:
+            return [value.cast("double")]
+        if not self._long:
+            return [value.cast(S.DecimalType(38, self._scale))]
+        signed = F.col(f"__long_{self.column}")
+        limbs = [limb(signed, at) for at in range(limbs_for(self._digits))]
+        return [F.coalesce(F.col(f"__short_{self.column}"), limbs[0]), *limbs[1:]]
+
+    def of_longs(self) -> Column:
+        """The least or largest of the long numbers."""
+        order = F.min_by if self._function == "min" else F.max_by
+        signed = F.col(f"__long_{self.column}")
+        return order(signed, sort_key(signed)).alias(f"__{self._name}_long")
 
     def final(self) -> Column:
-        name, function = self._name, self._given.function
-        if function in ("count", "count_distinct"):
+        name = self._name
+        if self._function in ("count", "count_distinct"):
             return typed(F.col(name), name, "bigint")
-        if function in ("min", "max"):
-            return typed(F.col(name), name, self._type)
-        if self._type in _FLOATS:
-            return typed(F.col(name), name, "double precision")
-        rows = F.col(f"__{name}_rows")
-        total = self._total(name, rows)
-        if function == "avg":
+        if self._function in ("min", "max"):
+            return typed(self._extreme() if self.is_extreme else F.col(name), name, self._type)
+        rows, total = F.col(f"__{name}_rows"), self._total()
+        if self._function == "avg":
             return typed(total.cast("double") / rows, name, "double precision")
+        if self._type in _FLOATS:
+            return typed(total, name, "double precision")
         digits = self._digits + ROWS_DIGITS if self._long else 38
         kind = f"numeric({digits},{self._scale})" if self._scale else f"numeric({digits})"
         return typed(total, name, kind)
 
-    def _total(self, name: str, rows: Column) -> Column:
-        if not self._long:
-            return F.col(f"__{name}_0")
-        count = limbs_for(self._digits)
-        sums = F.array(*(F.col(f"__{name}_{at}") for at in range(count)))
-        return F.when(rows > 0, carried(sums, self._scale))
+    def _total(self) -> Column:
+        if not self._long or self._type in _FLOATS:
+            return F.col(f"__{self._name}_0")
+        sums = [F.col(f"__{self._name}_{at}") for at in range(limbs_for(self._digits))]
+        return with_point(carried(sums), self._scale)
+
+    def _extreme(self) -> Column:
+        """Long numbers are beyond all short ones, on the side that their sign says."""
+        of_long = F.col(f"__{self._name}_long")
+        of_short = F.col(self._name).cast("string")
+        beyond = of_long.startswith("-") == F.lit(self._function == "min")
+        wins = of_short.isNull() | F.coalesce(beyond, F.lit(False))
+        return with_point(F.when(wins, of_long).otherwise(of_short), self._scale)
+
+
+def _added_up(counts: Column) -> Column:
+    return F.coalesce(F.sum(counts), F.lit(0))
 
 
 def _bucket(rows: DataFrame, bucket: Bucket) -> Column:

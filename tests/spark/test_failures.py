@@ -120,7 +120,8 @@ def test_a_run_begins_with_the_address_of_its_payload(
     assert capsys.readouterr().err == "LabelsAway: the label service is away\n"
     found = SparkResult.parse(files.read_json(payload.result_uri))
     assert found.failure == SparkFailure("LabelsAway", "the label service is away", True)
-    results = Path(place.root, "results")
-    left = sorted(path.name for path in results.rglob("*") if path.is_file())
-    assert left == ["log.txt", "payload.json", "result.json"]
-    assert (results / "log.txt").read_text() == "LabelsAway: the label service is away\n"
+    left = [path for path in Path(place.root, "results").rglob("*") if path.is_file()]
+    assert sorted(path.name for path in left) == ["log.txt", "payload.json", "result.json"]
+    [printed] = [path for path in left if path.name == "log.txt"]
+    assert printed.parent == Path(payload.result_uri.removeprefix("file://")).parent
+    assert printed.read_text() == "LabelsAway: the label service is away\n"

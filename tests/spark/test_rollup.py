@@ -38,9 +38,19 @@ def failure(place: Place, rows: list[dict[str, Any]], scope: Scope, **config: An
     return found
 
 
-def test_figures_equal_those_of_python_for_numbers_of_any_size(place: Place) -> None:
+@pytest.mark.parametrize("kinds", [True, False], ids=["with distinct values", "without"])
+def test_figures_equal_those_of_python_for_numbers_of_any_size(place: Place, kinds: bool) -> None:
+    """What counts distinct values groups rows once, what does not in two steps."""
+    config = {
+        **CONFIG,
+        "aggregates": {
+            name: each
+            for name, each in CONFIG["aggregates"].items()
+            if kinds or each["function"] != "count_distinct"
+        },
+    }
     chance = random.Random(5)  # noqa: S311
-    sizes = (1, 5, 9, 10, 18, 19, 38, 64, 77)
+    sizes = (1, 5, 9, 19, 27, 28, 29, 38, 55, 56, 57, 64, 77)
     rows: list[dict[str, Any]] = [
         {
             "block_number": chance.randrange(40),
@@ -63,7 +73,7 @@ def test_figures_equal_those_of_python_for_numbers_of_any_size(place: Place) -> 
         blocks[key] += row["block_number"]
     given = place.input("moves", MOVES, rows, cursor_column="block_number")
     scope = Scope.of_range(0, 49)
-    result = place.run(RUN, inputs=(given,), config=CONFIG, scope=scope)
+    result = place.run(RUN, inputs=(given,), config=config, scope=scope)
     assert result.failure is None, result.failure
     [written] = result.written
     assert written.cursor_column == "from_block"
@@ -76,13 +86,24 @@ def test_figures_equal_those_of_python_for_numbers_of_any_size(place: Place) -> 
         known = [each for each in values if each is not None]
         row = found[key]
         assert row["moves"] == len(values)
-        assert row["kinds"] == len(set(known))
+        assert not kinds or row["kinds"] == len(set(known))
         assert row["total"] == (str(sum(known)) if known else None)
         assert row["least"] == (str(min(known)) if known else None)
         assert row["most"] == (str(max(known)) if known else None)
         assert row["blocks"] == Decimal(blocks[key])
         if known:
             assert row["mean"] == pytest.approx(sum(known) / len(known))
+
+
+def test_no_rows_are_one_row_of_nothing_without_groups(place: Place) -> None:
+    given = place.input("moves", MOVES)
+    aggregates = {
+        "moves": {"function": "count"},
+        "most": {"function": "max", "column": "value"},
+        "total": {"function": "sum", "column": "value"},
+    }
+    rows = place.rows(RUN, inputs=(given,), config={"aggregates": aggregates})
+    assert rows == [{"moves": 0, "most": None, "total": None}]
 
 
 def test_decimals_that_are_exact_text_keep_their_digits(place: Place) -> None:
