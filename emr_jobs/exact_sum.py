@@ -7,6 +7,8 @@ short. The limbs' sums are carried into one number once for each group.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as S
@@ -67,15 +69,11 @@ def with_point(signed: Column, scale: int) -> Column:
     )
 
 
-def carried(sums: list[Column]) -> Column:
-    """The exact digits of a number of whose limbs these are the sums, the lowest first."""
-    if len(sums) == 1:
-        return sums[0].cast("string")
-    above = [each.isNotNull() for each in sums[1:]]
-    some = above[0]
-    for each in above[1:]:
-        some |= each
-    return F.when(some, _carried(sums)).otherwise(sums[0].cast("string"))
+def carried(short_ones: Column, limbs: Sequence[Column]) -> Column:
+    """The exact digits of a sum: of short numbers, and of each limb of the long ones."""
+    lowest, *above = limbs
+    total = F.coalesce(short_ones, F.lit(0)) + lowest
+    return F.when(lowest.isNull(), short_ones.cast("string")).otherwise(_carried([total, *above]))
 
 
 def sort_key(signed: Column) -> Column:
@@ -93,7 +91,7 @@ def sort_key(signed: Column) -> Column:
     )
 
 
-def _carried(sums: list[Column]) -> Column:
+def _carried(sums: Sequence[Column]) -> Column:
     limbs = F.array(*(F.coalesce(each, F.lit(0)).cast(_SUM) for each in sums))
     negative = _carry(limbs)["carry"] < 0
     turned = F.transform(limbs, lambda each: F.when(negative, -each).otherwise(each).cast(_SUM))

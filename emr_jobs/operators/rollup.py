@@ -115,18 +115,18 @@ def _with_numbers(rows: DataFrame, keys: Sequence[Column], figures: Sequence[_Fi
 def _grouped(frame: DataFrame, names: Sequence[str], figures: Sequence[_Figure]) -> DataFrame:
     """Partial figures of each group.
 
-    Where the largest of exact numbers is asked for, long ones are first told apart like groups:
-    Spark compares texts only in rows that it sorts, and these are few then.
+    Long numbers are first told apart like groups. What costs much is done for each of them then,
+    and not for each row: to cut them, and to compare them, for which Spark sorts its rows.
     """
     keys = [F.col(f"__key_{at}").alias(name) for at, name in enumerate(names)]
     parts = [each for figure in figures for each in figure.partial()]
-    longs = sorted({f"__long_{each.column}" for each in figures if each.is_extreme})
-    if not longs or any(each.is_distinct for each in figures):
-        extremes = [each.of_longs() for each in figures if each.is_extreme]
-        return frame.groupBy(*keys).agg(*(each.first for each in parts), *extremes)
-    once = frame.groupBy(*keys, *longs).agg(*(each.first for each in parts))
-    return once.groupBy(*names).agg(
-        *(each.second for each in parts), *(each.of_longs() for each in figures if each.is_extreme)
+    longs = [each for each in frame.columns if each.startswith("__long_")]
+    if longs and not any(each.is_distinct for each in figures):
+        frame = frame.groupBy(*keys, *longs).agg(*(each.first for each in parts))
+        keys, parts = [F.col(each) for each in names], [each.again() for each in parts]
+    return frame.groupBy(*keys).agg(
+        *(each.first for each in parts),
+        *(each for figure in figures for each in figure.of_longs(frame.columns)),
     )
 
 
@@ -142,9 +142,8 @@ class _Part:
     def first(self) -> Column:
         return self.of_rows.alias(self.name)
 
-    @property
-    def second(self) -> Column:
-        return self.of_parts(F.col(self.name)).alias(self.name)
+    def again(self) -> _Part:
+        return _Part(self.name, self.of_parts(F.col(self.name)), self.of_parts)
 
 
 class _Figure:
@@ -187,24 +186,26 @@ class _Figure:
             given = F.col(f"__short_{self.column}") if self.is_extreme else value
             yield _Part(name, which(given), which)
         else:
-            for at, each in enumerate(self._added(value)):
-                yield _Part(f"__{name}_{at}", F.sum(each), F.sum)
+            yield _Part(f"__{name}_0", F.sum(self._added(value)), F.sum)
             yield _Part(f"__{name}_rows", F.count(value), _added_up)
 
-    def _added(self, value: Column) -> list[Column]:
+    def _added(self, value: Column) -> Column:
         if self._type in _FLOATS:
-            return [value.cast("double")]
-        if not self._long:
-            return [value.cast(S.DecimalType(38, self._scale))]
-        signed = F.col(f"__long_{self.column}")
-        limbs = [limb(signed, at) for at in range(limbs_for(self._digits))]
-        return [F.coalesce(F.col(f"__short_{self.column}"), limbs[0]), *limbs[1:]]
+            return value.cast("double")
+        if self._long:
+            return F.col(f"__short_{self.column}")
+        return value.cast(S.DecimalType(38, self._scale))
 
-    def of_longs(self) -> Column:
-        """The least or largest of the long numbers."""
-        order = F.min_by if self._function == "min" else F.max_by
-        signed = F.col(f"__long_{self.column}")
-        return order(signed, sort_key(signed)).alias(f"__{self._name}_long")
+    def of_longs(self, known: Sequence[str]) -> Iterator[Column]:
+        """What long numbers add: of rows, or of partial figures, which know of how many rows."""
+        name, signed = self._name, F.col(f"__long_{self.column}")
+        if self.is_extreme:
+            order = F.min_by if self._function == "min" else F.max_by
+            yield order(signed, sort_key(signed)).alias(f"__{name}_long")
+        elif self.is_cut:
+            rows = F.col(f"__{name}_rows") if f"__{name}_rows" in known else F.lit(1)
+            for at in range(limbs_for(self._digits)):
+                yield F.sum(limb(signed, at) * rows).alias(f"__{name}_limb_{at}")
 
     def final(self) -> Column:
         name = self._name
@@ -222,10 +223,11 @@ class _Figure:
         return typed(total, name, kind)
 
     def _total(self) -> Column:
-        if not self._long or self._type in _FLOATS:
-            return F.col(f"__{self._name}_0")
-        sums = [F.col(f"__{self._name}_{at}") for at in range(limbs_for(self._digits))]
-        return with_point(carried(sums), self._scale)
+        short_ones = F.col(f"__{self._name}_0")
+        if not self.is_cut:
+            return short_ones
+        limbs = [F.col(f"__{self._name}_limb_{at}") for at in range(limbs_for(self._digits))]
+        return with_point(carried(short_ones, limbs), self._scale)
 
     def _extreme(self) -> Column:
         """Long numbers are beyond all short ones, on the side that their sign says."""

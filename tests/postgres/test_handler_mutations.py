@@ -1,6 +1,6 @@
 """Thousands of broken requests: none raises, none is our fault, none writes when it is refused.
 
-`TRACE_MUTATIONS` says how many for each request; the full run has 10,000.
+`TRACE_MUTATIONS` says how many for each of the requests; the full run has 10,000.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trace_core import telemetry
 from trace_core.dag.model import Runtime
 from trace_core.kernel.ids import Ids
 
-MUTATIONS = int(os.environ.get("TRACE_MUTATIONS", "2000"))
+MUTATIONS = int(os.environ.get("TRACE_MUTATIONS", "500"))
 
 SMALL_DAG = """
 version: 1
