@@ -11,6 +11,7 @@ class CopyConfig(OperatorConfig):
     sort_by: tuple[str, ...] = ()
     one_file: bool = False
     cursor_column: str | None = None
+    held_by: str | None = None
 
 
 class NoConfig(OperatorConfig):

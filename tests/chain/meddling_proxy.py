@@ -16,6 +16,7 @@ class MeddlingProxy:
     def __init__(self, port: int) -> None:
         self._before: Hook = _nothing
         self._requests = 0
+        self._port = port
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -23,13 +24,8 @@ class MeddlingProxy:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                proxy._meddle()
-                node = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-                node.request("POST", "/", body, {"Content-Type": "application/json"})
-                answer = node.getresponse()
-                data = answer.read()
-                node.close()
-                self.send_response(answer.status)
+                status, data = proxy._answer(body)
+                self.send_response(status)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
@@ -50,11 +46,19 @@ class MeddlingProxy:
         self._server.shutdown()
         self._server.server_close()
 
-    def _meddle(self) -> None:
-        # One at a time: what the hook does to the chain is done before anybody reads on.
+    def _answer(self, body: bytes) -> tuple[int, bytes]:
+        # One at a time: nobody sees the node in the middle of what a hook does to it, also not
+        # beside a request that was sent ahead by somebody who gave up meanwhile.
         with self._lock:
             self._requests += 1
             self._before(self._requests)
+            node = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+            try:
+                node.request("POST", "/", body, {"Content-Type": "application/json"})
+                answer = node.getresponse()
+                return answer.status, answer.read()
+            finally:
+                node.close()
 
 
 def _nothing(_: int) -> None:

@@ -31,7 +31,7 @@ jobs:
   - {name: copied, activation: reactive, runtime: emr_serverless, operator: spark_copy,
      execution_strategy: PerPartition, outputs: 1, update_strategy: replace,
      inputs: [{from: {job: readings, output: 0}, where: "device = 'device-1'"}],
-     config: {one_file: true, sort_by: [number], cursor_column: number}}
+     config: {one_file: true, sort_by: [number], cursor_column: number, held_by: HOLD}}
   - {name: loaded, activation: reactive, runtime: emr_serverless, operator: spark_readings,
      execution_strategy: PerPartition, outputs: 1, update_strategy: replace,
      inputs: [{from: {job: copied, output: 0}}]}
@@ -74,9 +74,10 @@ def scene(state_dsn: str, data_dsn: str, tmp_path: Path) -> Iterator[Scene]:
 
 
 def test_rows_go_through_spark_in_both_layouts_and_a_killed_runner_is_made_good(
-    scene: Scene,
+    scene: Scene, tmp_path: Path
 ) -> None:
-    scene.deploy(DAG)
+    hold = tmp_path / "hold"
+    scene.deploy(DAG.replace("HOLD", str(hold)))
     scene.ask(100, 119)
     wait_for(lambda: len(scene.commits("exported")) == 1, 120)
     for name, backend in (
@@ -99,9 +100,11 @@ def test_rows_go_through_spark_in_both_layouts_and_a_killed_runner_is_made_good(
 
     runner = scene.app.spark_runner
     assert isinstance(runner, LocalSparkRunner) and runner.pid is not None
+    hold.touch()
     scene.ask(120, 139)
     wait_for(lambda: bool(_running(scene)), 60)
     os.kill(runner.pid, signal.SIGKILL)
+    hold.unlink()
     wait_for(lambda: len(scene.commits("exported")) == 2, 120)
     wait_for(lambda: not scene.state("SELECT 1 FROM spark_runs WHERE closed_at IS NULL"))
     _, rows = scene.published("exported")

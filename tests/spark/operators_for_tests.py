@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.sql import functions as F
 
@@ -17,10 +19,13 @@ class CopyConfig:
     sort_by: tuple[str, ...] = setting((), description="The order of the rows.")
     one_file: bool = setting(False, description="One file for all.")
     cursor_column: str | None = setting(None, description="The column with the cursors.")
+    held_by: str | None = setting(None, description="A file; nothing is written while it is there.")
 
 
 def copy(task: SparkTask, io: SparkIO) -> None:
     config = task.config_as(CopyConfig)
+    while config.held_by is not None and Path(config.held_by).exists():
+        time.sleep(0.02)
     io.write(
         0,
         io.read(task.inputs[0].alias),
