@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as S
 
 from emr_jobs.operators.inputs import row_inputs
 from emr_jobs.operators.parquet_compact_config import CompactTable, ParquetCompactConfig
@@ -135,16 +136,34 @@ def check_final(heads: DataFrame, last: int, depth: int) -> None:
 
 
 def found_in(back: DataFrame, table: Table) -> Found:
-    """By the columns that identify and place the rows."""
-    unplaced = F.count(F.when(F.col(table.cursor).isNull(), True))
-    row = back.agg(F.count(F.lit(1)), unplaced).first()
+    """In one pass over the columns that identify and place the rows.
+
+    64 values of a whole number are one group, of which the bits say which are there: to group by
+    each of them would move all rows.
+    """
+    whole = next((c for c in reversed(table.unique) if _is_whole(back, c)), None)
+    groups = [F.col(each) for each in table.unique if each != whole]
+    keys = F.lit(1)
+    if whole is not None:
+        groups.append(F.shiftright(whole, 6))
+        place = F.col(whole).bitwiseAND(63).cast("int")
+        bits = F.bit_or(F.call_function("shiftleft", F.lit(1).cast("bigint"), place))
+        keys = F.coalesce(F.bit_count(bits), F.lit(1))
+    row = (
+        back.groupBy(*groups)
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count(F.when(F.col(table.cursor).isNull(), True)).alias("unplaced"),
+            keys.alias("keys"),
+        )
+        .agg(*(F.coalesce(F.sum(each), F.lit(0)) for each in ("rows", "unplaced", "keys")))
+        .first()
+    )
     assert row is not None  # noqa: S101 - an aggregate of everything is one row
-    rows, without_cursor = row
-    if not table.unique:
+    rows, without_cursor, known = row
+    if not table.unique or known == rows:
         return Found(rows, without_cursor, rows, None)
-    keys = back.select(*table.unique).distinct().count()
-    duplicate = None if keys == rows else first_duplicate(back, table.unique)
-    return Found(rows, without_cursor, keys, duplicate)
+    return Found(rows, without_cursor, known, first_duplicate(back, table.unique))
 
 
 def first_duplicate(back: DataFrame, unique: Sequence[str]) -> str | None:
@@ -196,3 +215,7 @@ def check_contiguous(back: DataFrame, table: Table, first: int, last: int) -> No
         retryable=True,
         code="RangeIncomplete",
     )
+
+
+def _is_whole(rows: DataFrame, column: str) -> bool:
+    return isinstance(rows.schema[column].dataType, (S.ShortType, S.IntegerType, S.LongType))
