@@ -24,7 +24,7 @@ demo-chain: .venv/.synced ## Follow a real chain, backfill it, work on it with S
 	@$(RUN) python -m dags.demo_chain
 
 test: check ## Check, then run every test
-	$(RUN) pytest -n 2
+	$(RUN) pytest -n 2 --dist worksteal
 
 check: .venv/.synced ## Lint, types, import rules
 	$(RUN) ruff check .

@@ -29,7 +29,6 @@ from bench.spark.sections import (
 from emr_jobs.session import local_session
 
 _ROWS = (500_000, 2_000_000, 8_000_000)
-_MEMORY_OPERATORS = ("decode_logs", "parquet_compact")
 
 
 def main() -> int:
@@ -66,7 +65,7 @@ def main() -> int:
                     bench = Bench(runs, report, say, given.data, folder, given.rows, given.rounds)
                     measure(bench, OPERATORS[name])
                 elif name == "memory":
-                    measure_memory(report, say, given.data, given.memory_rows, _MEMORY_OPERATORS)
+                    measure_memory(report, say, given.data, given.memory_rows, list(OPERATORS))
                 elif name == "follower":
                     measure_follower(report, given.blocks)
                 else:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from emr_jobs.operators.inputs import row_inputs
+from emr_jobs.operators.parquet_compact import Table, found_in
 from emr_jobs.task import SparkTask
 from tests.spark.runs import Place, columns_of
 from trace_core.dag.model import Column
@@ -245,3 +248,27 @@ def test_any_cut_of_hot_rows_compacts_to_the_rows_themselves(place: Place) -> No
         [written] = compact(place, given, scope=Scope.of_range(first, last)).written
         wanted = [each for each in logs if first <= each["block_number"] <= last]
         assert place.rows_of(written) == wanted
+
+
+def test_keys_are_told_apart_as_python_tells_them(spark: SparkSession) -> None:
+    """Whole numbers are told apart by bits of groups of 64: also below zero, beside text, and where
+    there is no number."""
+    chance = random.Random(20261119)  # noqa: S311
+    values = [None, -130, -65, -64, -1, 0, 1, 62, 63, 64, 127, 128, 2**40, -(2**63), 2**63 - 1]
+    found = set()
+    for _ in range(12):
+        unique = chance.choice([("number",), ("number", "hash"), ("hash",)])
+        rows = [
+            {"number": chance.choice(values), "hash": chance.choice(["a", "b", None])}
+            for _ in range(chance.randint(0, 8))
+        ]
+        frame = spark.createDataFrame(
+            [(row["number"], row["hash"]) for row in rows], "number bigint, hash string"
+        )
+        told = found_in(frame, Table("hot", "hot", "number", ("number",), unique))
+        keys = Counter(tuple(row[each] for each in unique) for row in rows)
+        unplaced = sum(row["number"] is None for row in rows)
+        assert (told.rows, told.keys, told.without_cursor) == (len(rows), len(keys), unplaced)
+        assert (told.duplicate is None) == (len(keys) == len(rows))
+        found.add(told.duplicate is None)
+    assert found == {True, False}
