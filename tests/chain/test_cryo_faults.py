@@ -39,6 +39,18 @@ def test_a_log_that_cryo_was_not_told_of_is_found_and_its_block_repaired(
     assert hashed(found) == hashed(from_the_node(node, 1, LAST))
 
 
+@pytest.mark.parametrize("drop_from", [NO_LOGS, NO_LOGS | {"eth_getBlockReceipts"}])
+def test_one_log_of_ten_thousand_is_not_lost(tmp_path: Path, drop_from: frozenset[str]) -> None:
+    with Anvil() as node:
+        # So many in a block that a bloom has the bits of a lost one all the same.
+        last = node.traffic(200, transactions=1, transfers=120)
+        with faulty(node.url, drop_every=10_000, drop_from=drop_from) as provider:
+            found = rows_of(run(provider.url, 2, last, tmp_path, chunk_blocks=50))
+            assert provider.dropped >= 2
+        assert found["logs"].num_rows == 24_000
+        assert hashed(found) == hashed(from_the_node(node, 2, last))
+
+
 def test_the_verdict_says_which_blocks_were_repaired(tmp_path: Path) -> None:
     with Anvil() as node:
         # One log in a block: no other one has its bits, so that its bloom tells.

@@ -235,11 +235,14 @@ def test_a_worker_that_was_frozen_before_its_data_transaction_is_refused(
             scene.ask(0, 99)
             wait_for(marker.exists)
             with scene.worker("second"):
-                wait_for(lambda: (2, "Completed", True) in scene.attempts("totals"))
+                wait_for(lambda: any(final for *_, final in scene.attempts("totals")))
                 process.send_signal(signal.SIGCONT)
                 wait_for(lambda: "writes to the data database" in scene.said("frozen"))
-        assert scene.attempts("totals") == [(1, "LeaseExpired", False), (2, "Completed", True)]
+        # On a busy machine the second worker may lose a lease of three seconds too.
+        *expired, (last, outcome, final) = scene.attempts("totals")
+        assert (last > 1, outcome, final) == (True, "Completed", True)
+        assert {each[1:] for each in expired} == {("LeaseExpired", False)}
         (commit,) = scene.commits("totals")
-        assert (commit.number, commit.attempt) == (1, 2)
-        assert [row.attempt for row in scene.data("SELECT attempt FROM trace.records")] == [2]
+        assert (commit.number, commit.attempt) == (1, last)
+        assert [row.attempt for row in scene.data("SELECT attempt FROM trace.records")] == [last]
         assert by_device(scene.published("totals")[1]) == expected_totals(0, 99)
