@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from trace_core.kernel.errors import Denied, Invalid, Unavailable
 from trace_core.kernel.ids import Ids
 from trace_core.kernel.scopes import Scope
 from trace_core.ports.spark_runner import RunState
+from trace_core.spark.model import SparkRun
 from trace_core.spark.wire import SparkFailure
 
 
@@ -265,6 +267,29 @@ def test_the_operators_own_words_are_told(world: SparkWorld) -> None:
     world.runner.move(RunState.FAILED, detail="exit 1")
     world.watch()
     assert world.attempts() == [(1, "Failed", True, "OperatorFailed")]
+
+
+def test_two_looks_at_once_see_one_run_begin(
+    world: SparkWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.begin()
+    world.runner.move(RunState.RUNNING)
+    store = world.app.spark.store
+    exchange = store.exchange
+
+    def second(run: SparkRun, lease: timedelta) -> bool:
+        exchange(run, lease)  # the other look, of an event that came twice
+        return exchange(run, lease)
+
+    monkeypatch.setattr(store, "exchange", second)
+    world.watch()
+    (run,) = world.runs()
+    assert (run.cancel_reason, run.state) == (None, "RUNNING"), "nobody ends what runs"
+    world.relay()
+    assert world.runner.run().cancels == 0
+    world.runner.succeed(ROWS)
+    world.watch()
+    assert world.attempts() == [(1, "Completed", True, None)]
 
 
 def test_time_counts_from_running_and_the_reaper_says_timed_out(world: SparkWorld) -> None:

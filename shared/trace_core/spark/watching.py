@@ -127,11 +127,12 @@ class RunWatch:
         """A run that goes on: begin its attempt, keep its lease, or ask it to end."""
         lease = self._store.lease(run)
         if run.started_at is not None and lease is not None and lease.started_at is None:
-            if not self._store.exchange(run, self._timings.lease):
+            self._store.exchange(run, self._timings.lease)
+            # Whoever else looks at this run may have been first: then it has begun all the same.
+            lease = self._store.lease(run)
+            if lease is not None and lease.started_at is None:
                 # Its job may not run any more: whoever holds the reservation gives it back.
                 lease = None
-            else:
-                lease = self._store.lease(run)
         self._end_if_due(run, lease)
         if run.state == RunState.RUNNING and run.cancel_requested_at is None:
             self._store.renew(run, self._timings.lease)
