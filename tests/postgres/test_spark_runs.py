@@ -11,6 +11,7 @@ import pytest
 from tests.manual_clock import ManualClock
 from tests.postgres.spark_world import DAG, LOADED, LOOKING_BACK, ROWS, Crash, SparkWorld
 from trace_core.identity.model import SYSTEM
+from trace_core.kernel import limits
 from trace_core.kernel.errors import Denied, Invalid, Unavailable
 from trace_core.kernel.ids import Ids
 from trace_core.kernel.scopes import Scope
@@ -425,6 +426,21 @@ def test_a_success_without_a_result_is_tried_again(world: SparkWorld) -> None:
     world.runner.move(RunState.SUCCESS)
     world.watch()
     assert world.attempts() == [(1, "Failed", False, "ResultMissing")]
+
+
+def test_an_end_that_kills_whoever_takes_it_over_is_given_up(world: SparkWorld) -> None:
+    world.begin()
+    world.runner.move(RunState.RUNNING)
+    world.watch()
+    world.runner.succeed(ROWS)
+    for _ in range(limits.SPARK_END_TRIES):
+        world.crash_at = "spark_end:written"
+        with pytest.raises(Crash):
+            world.watch(seconds=61)
+    world.watch(seconds=61)
+    assert world.attempts() == [(1, "Failed", False, "ResultNotTaken")]
+    assert world.runs()[0].closed_at is not None
+    assert not world.commits()
 
 
 def test_no_more_runs_are_asked_for_than_there_is_room(world: SparkWorld) -> None:

@@ -70,12 +70,21 @@ class Endings:
 
     def end(self, run: SparkRun) -> SparkRun:
         """Answers the run as it is then; raises when it must be tried again."""
-        try:
-            self._end(run)
-        except Exception:
-            if self._store.count_end_try(run) < limits.SPARK_END_TRIES:
-                raise
-            logger.exception("%s: its end is given up", run)
+        # Before the try: whoever dies of it, for lack of memory or time, has tried as well.
+        tries = self._store.count_end_try(run)
+        if not tries:
+            # Somebody else has done all of it.
+            return self._store.run(run) or run
+        if tries <= limits.SPARK_END_TRIES:
+            try:
+                self._end(run)
+            except Exception:
+                if tries < limits.SPARK_END_TRIES:
+                    raise
+                logger.exception("%s: its end is given up", run)
+                self._give_up(run)
+        else:
+            logger.error("%s: nobody lived to take over its end, which is given up", run)
             self._give_up(run)
         self._store.close(run)
         self._leftovers.tidy(run)

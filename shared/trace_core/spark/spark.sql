@@ -121,7 +121,7 @@ UPDATE spark_runs
 RETURNING *
 
 -- name: count_end_try
--- What follows from its end could not be done this time.
+-- Somebody is about to do what follows from its end. No row: all of it is done.
 UPDATE spark_runs SET end_tries = end_tries + 1
  WHERE task_id = %(task_id)s AND start_number = %(start_number)s AND closed_at IS NULL
 RETURNING end_tries
