@@ -443,6 +443,27 @@ def test_an_end_that_kills_whoever_takes_it_over_is_given_up(world: SparkWorld) 
     assert not world.commits()
 
 
+def test_a_result_outlives_half_an_hour_in_which_it_cannot_be_taken_over(
+    world: SparkWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.begin()
+    world.runner.move(RunState.RUNNING)
+    world.watch()
+    world.runner.succeed(ROWS)
+
+    def away(*_: object) -> None:
+        raise Unavailable("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.app.spark.endings, "_end", away)
+        for _ in range(90):
+            world.watch(seconds=20)
+    assert world.attempts() == []
+    assert world.runs()[0].end_tries < limits.SPARK_END_TRIES
+    world.watch(minutes=5)
+    assert world.attempts() == [(1, "Completed", True, None)]
+
+
 def test_no_more_runs_are_asked_for_than_there_is_room(world: SparkWorld) -> None:
     world.runner.places = 2
     for start in (10, 20, 30):

@@ -85,6 +85,8 @@ SPARK_LOOK_HOLD = timedelta(seconds=60)
 """How long whoever looks at a run has it to himself: copying its objects takes time."""
 SPARK_END_TRIES = 20
 """So often what follows from a run's end is tried, before the attempt counts as failed."""
+SPARK_END_PAUSE_MAX = timedelta(minutes=5)
+"""Between two of those tries, which come less and less often: all take more than an hour."""
 SPARK_OBJECT_MAX = 1024 * 1024 * 1024
 """One object of a run's output: the platform holds one in memory while it takes it over."""
 TASK_INVALIDATIONS_MAX = 3

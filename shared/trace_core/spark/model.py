@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from trace_core.kernel import limits
 from trace_core.kernel.ids import JobId, OrgId, TaskId
 from trace_core.spark.layout import RunFolder
 
@@ -120,3 +121,12 @@ def why_cancel(
     if run.started_at is not None:
         return CancelReason.TIMED_OUT if now >= run.started_at + run.timeout else None
     return CancelReason.QUEUE_TIMED_OUT if now >= run.prepared_at + queue_limit else None
+
+
+def pause_after(run: SparkRun, poll: timedelta) -> timedelta:
+    """Until the next look at a run whose last look went wrong.
+
+    A run that has ended costs nothing while it waits, and its rows are all there: what its end
+    needs may be away for longer than a few looks.
+    """
+    return min(poll * 2 ** min(run.end_tries, 20), limits.SPARK_END_PAUSE_MAX)

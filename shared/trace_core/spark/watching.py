@@ -18,7 +18,7 @@ from trace_core.ports.clock import Clock
 from trace_core.ports.spark_runner import RunState, SparkRunner
 from trace_core.ports.waker import Function, Waker
 from trace_core.spark.ending import Endings
-from trace_core.spark.model import CANCEL, START, RunStep, SparkRun, why_cancel
+from trace_core.spark.model import CANCEL, START, RunStep, SparkRun, pause_after, why_cancel
 from trace_core.spark.store import RunStore
 
 logger = logging.getLogger(__name__)
@@ -95,6 +95,7 @@ class RunWatch:
                 ended += after.closed_at is not None
             except Exception as error:
                 failed += 1
+                again = pause_after(run, self._timings.run_poll)
                 # One that fails must not keep the others waiting.
                 if isinstance(error, Unavailable):
                     logger.warning("%s: %s", run, error.message)
