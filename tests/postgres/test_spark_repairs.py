@@ -85,3 +85,20 @@ def test_the_same_report_twice_is_one(world: SparkWorld) -> None:
     world.watch(seconds=61)
     assert _declared(world) == 1
     assert not world.rows("SELECT 1 FROM spark_runs WHERE closed_at IS NULL")
+
+
+def test_a_reason_that_quotes_what_was_read_is_told_in_characters_that_can_be_stored(
+    world: SparkWorld,
+) -> None:
+    world.ask()
+    _play(world, True)
+    world.app.dispatcher.run_once()
+    world.relay()
+    run_id = world.runner.last
+    world.runner.move(RunState.RUNNING, run_id)
+    said = SparkInvalidation("work", Scope.of_range(1, 2), "the name is one\x00\ud800")
+    world.runner.succeed(ROWS, run_id=run_id, invalidations=[said])
+    world.watch()
+    (row,) = world.rows("SELECT reason FROM invalidations WHERE source = 'task'")
+    assert row.reason == "the name is one\\x00\\ud800"
+    assert not world.rows("SELECT 1 FROM spark_runs WHERE closed_at IS NULL")

@@ -293,6 +293,16 @@ def test_two_looks_at_once_see_one_run_begin(
     assert world.attempts() == [(1, "Completed", True, None)]
 
 
+def test_a_run_ends_whatever_characters_it_was_told_to_have_died_of(world: SparkWorld) -> None:
+    world.begin()
+    world.runner.move(RunState.RUNNING)
+    world.watch()
+    world.runner.move(RunState.FAILED, detail="ValueError: no number: 1\x00 \ud800")
+    world.watch()
+    assert world.attempts() == [(1, "Failed", False, "RunFailed")]
+    assert world.runs()[0].detail == "ValueError: no number: 1\\x00 \\ud800"
+
+
 def test_time_counts_from_running_and_the_reaper_says_timed_out(world: SparkWorld) -> None:
     world.begin()
     world.watch(minutes=30)

@@ -35,6 +35,7 @@ from trace_core.spark.store import RunStore
 from trace_core.spark.wire import SparkResult
 from trace_core.tasks.api import Completion
 from trace_core.tasks.complete import Completions
+from trace_core.worker.outcome import storable
 
 logger = logging.getLogger(__name__)
 RESULT_MAX = 16 * 1024 * 1024
@@ -226,10 +227,9 @@ class Endings:
 
 
 def _failed(code: str, message: str, retryable: bool) -> Fields:
-    text = message.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00").strip()
     return {
         "status": "Failed",
-        "error_code": code[:100],
-        "error_message": text[: limits.ERROR_MESSAGE_MAX],
+        "error_code": storable(code)[:100],
+        "error_message": storable(message).strip()[: limits.ERROR_MESSAGE_MAX],
         "retryable": retryable,
     }

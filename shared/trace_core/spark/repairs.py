@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -27,9 +28,11 @@ from trace_core.storage.model import Backend
 from trace_core.tasks.announcements import Origin
 from trace_core.tasks.invalidations import declare_invalid
 from trace_core.tasks.statements import SQL as TASKS
+from trace_core.worker.outcome import storable
 
 SQL = Statements("trace_core.spark", "repair.sql")
 logger = logging.getLogger(__name__)
+_REASON_MAX = 1000
 
 
 class Repairs:
@@ -50,7 +53,8 @@ class Repairs:
 
     def __call__(self, run: SparkRun, payload: Mapping[str, Any], result: SparkResult) -> None:
         """Each report once, however often this is called for the same run."""
-        for number, found in enumerate(result.invalidations):
+        for number, said in enumerate(result.invalidations):
+            found = replace(said, reason=storable(said.reason)[:_REASON_MAX])
             inputs = [
                 each
                 for each in payload["inputs"]
@@ -99,7 +103,7 @@ class Repairs:
                 return
             now = self._clock.now()
             declare_invalid(
-                tx, self._ids, run.org_id, versions[version], found.scope, found.reason[:1000],
+                tx, self._ids, run.org_id, versions[version], found.scope, found.reason,
                 Origin("task", client_key=params["client_key"]), now,
             )  # fmt: skip
             if source:

@@ -13,8 +13,12 @@ from trace_core.ports.clock import Clock
 from trace_core.ports.spark_runner import RunStatus
 from trace_core.spark.model import CancelReason, SparkRun
 from trace_core.tasks.statements import SQL as TASKS
+from trace_core.worker.outcome import storable
 
 SQL = Statements("trace_core.spark", "spark.sql")
+
+
+_DETAIL_MAX = 2000
 
 
 def run_of(rows: list[Row]) -> SparkRun | None:
@@ -81,7 +85,7 @@ class RunStore:
             {
                 **run.key,
                 "state": status.state.value,
-                "detail": status.detail[:2000] or None,
+                "detail": _kept(status.detail) or None,
                 "submitted_at": status.submitted_at,
                 "started_at": begun,
                 "ended_at": (status.ended_at or now) if status.state.has_ended else None,
@@ -96,11 +100,11 @@ class RunStore:
     def never_began(self, run: SparkRun, state: str, detail: str, *, refused: bool) -> bool:
         return self._write(
             SQL["never_began"], "never_began",
-            **run.key, state=state, detail=detail[:2000], refused=refused,
+            **run.key, state=state, detail=_kept(detail), refused=refused,
         )  # fmt: skip
 
     def lost(self, run: SparkRun, detail: str) -> SparkRun | None:
-        params = {**run.key, "detail": detail[:2000], "now": self._clock.now()}
+        params = {**run.key, "detail": _kept(detail), "now": self._clock.now()}
         return run_of(self._state.write("lost_run", SQL["lost_run"], params))
 
     def exchange(self, run: SparkRun, lease: timedelta) -> bool:
@@ -145,3 +149,8 @@ class RunStore:
 
     def _write(self, statement: str, name: str, **params: Any) -> bool:
         return bool(self._state.write(name, statement, {"now": self._clock.now(), **params}))
+
+
+def _kept(detail: str) -> str:
+    """It may quote what the operator read, and a run whose end cannot be stored would never end."""
+    return storable(detail)[:_DETAIL_MAX]
