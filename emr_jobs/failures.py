@@ -69,8 +69,19 @@ def failure_of(error: BaseException) -> SparkFailure:
             return SparkFailure("SparkLost", "the connection to Spark was lost", True)
         case MemoryError():
             return SparkFailure("OutOfMemory", "the driver's Python has no memory left", True)
+        case SystemExit():
+            return SparkFailure(
+                "SystemExit", _clean(f"the operator called sys.exit({error})"), False
+            )
         case _:
-            return SparkFailure(type(error).__name__, _clean(str(error)), False)
+            return SparkFailure(type(error).__name__, _clean(_text_of(error)), False)
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # the operator's own __str__ may fail
+        return type(error).__name__
 
 
 def _said(error: PySparkException) -> str:
@@ -96,6 +107,8 @@ def _root_cause(error: Any) -> tuple[str, str]:
 
 
 def _clean(message: str) -> str:
+    # It may quote what the operator read, and is to be written as JSON.
+    message = message.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
     for pattern, instead in _SECRETS:
         message = pattern.sub(instead, message)
     return " ".join(message.split())[:MESSAGE_MAX]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,3 +71,20 @@ def give_up(task: SparkTask, io: SparkIO) -> None:
 
 def leak(task: SparkTask, io: SparkIO) -> None:
     raise ValueError("no https://user:hunter2@example.org/x?token=abc AKIAIOSFODNN7EXAMPLE")
+
+
+def leave(task: SparkTask, io: SparkIO) -> None:
+    sys.exit(0)
+
+
+class Unsayable(Exception):
+    def __str__(self) -> str:
+        raise TypeError("not even this")
+
+
+def unsayable(task: SparkTask, io: SparkIO) -> None:
+    raise Unsayable
+
+
+def quote(task: SparkTask, io: SparkIO) -> None:
+    raise ValueError("no name: \ud800\x00")

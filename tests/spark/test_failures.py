@@ -49,6 +49,20 @@ def test_secrets_do_not_leave_with_a_message(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
+    ("operator", "told"),
+    [
+        ("leave", SparkFailure("SystemExit", "the operator called sys.exit(0)", False)),
+        ("unsayable", SparkFailure("Unsayable", "Unsayable", False)),
+        ("quote", SparkFailure("ValueError", "no name: \\ud800\\x00", False)),
+    ],
+)
+def test_however_an_operator_ends_its_result_says_so(
+    place: Place, operator: str, told: SparkFailure
+) -> None:
+    assert failure(place, operator) == told
+
+
+@pytest.mark.parametrize(
     "implementation",
     [
         "emr_jobs.operators.nothing:run",
