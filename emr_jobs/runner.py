@@ -84,9 +84,12 @@ class Runner:
             active.begin()
 
     def _end(self, run: Run, active: LocalRun | None, reason: str) -> None:
-        if active is None or run.state not in _BEGUN:
-            # It has not begun, and from here on cannot.
+        if active is None:
             self._runs.end(run.run_id, RunState.CANCELLED, reason, time.time())
+            return
+        if run.state not in _BEGUN:
+            # It has not begun, and from here on cannot. One that was faster runs, and is looked at.
+            self._runs.end_waiting(run.run_id, reason, time.time())
             return
         self._runs.ask_to_end(run.run_id, reason)
         self._runs.cancelling(run.run_id)

@@ -14,6 +14,9 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
+from emr_jobs.local_run import LocalRun
+from emr_jobs.runner import Runner
+from emr_jobs.warm_session import WarmSession
 from tests.conformance import harness as conformance
 from tests.conformance.spark_runs import RunPlace, SparkRunnerHarness, becomes
 from trace_core.adapters.lite.local_spark import LocalSparkRunner, SparkSize
@@ -206,6 +209,9 @@ def test_a_run_that_will_not_end_takes_the_runner_with_it(
 PLATFORM = """
 import sys, time
 from pathlib import Path
+from emr_jobs.local_run import LocalRun
+from emr_jobs.runner import Runner
+from emr_jobs.warm_session import WarmSession
 from tests.conformance import harness as conformance
 from tests.conformance.spark_runs import RunPlace, becomes
 from trace_core.adapters.lite.local_spark import LocalSparkRunner
@@ -338,6 +344,24 @@ def test_a_run_begins_once_and_not_after_it_was_asked_to_end(
         found = runs.find(second)
         assert found is not None
         assert (found.state, found.ended_at) == (RunState.CANCELLED, 5.0)
+
+
+def test_a_run_that_begins_as_its_time_to_wait_is_over_is_not_ended_behind_its_back(
+    tmp_path: Path, place: RunPlace
+) -> None:
+    with closing(SparkRuns(tmp_path / "runs.sqlite")) as runs:
+        run_id = runs.submit(place.request("rows", queue_seconds=1), 1.0)
+        assert runs.grant(run_id, 2.0) and runs.schedule(run_id)
+        looked_at = runs.find(run_id)
+        assert looked_at is not None
+        session = WarmSession(tmp_path, 1, "512m", ())
+        runner = Runner(runs, session, places=1, idle=60.0, grace=60.0)
+        assert runs.start(run_id, 3.0), "it began after that look"
+        active = LocalRun(looked_at, runs, session.get, lambda: None)
+        runner._end(looked_at, active, "it waited longer than 1 s to begin")
+        found = runs.find(run_id)
+        assert found is not None
+        assert (found.state, found.ended_at) == (RunState.RUNNING, None)
 
 
 def _ended(runner: LocalSparkRunner, run_id: str) -> RunStatus:

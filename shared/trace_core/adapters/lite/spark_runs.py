@@ -95,6 +95,9 @@ class SparkRuns:
     def end(self, run_id: str, state: RunState, detail: str, now: float) -> bool:
         return self._change("end", run_id=run_id, state=state.value, detail=detail, now=now)
 
+    def end_waiting(self, run_id: str, detail: str, now: float) -> bool:
+        return self._change("end_waiting", run_id=run_id, detail=detail, now=now)
+
     def forget(self, before: float) -> None:
         self._change("forget", before=before)
 

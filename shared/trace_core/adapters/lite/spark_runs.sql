@@ -63,5 +63,10 @@ UPDATE runs SET state = 'CANCELLING' WHERE run_id = :run_id AND state = 'RUNNING
 UPDATE runs SET state = :state, detail = :detail, ended_at = :now
 WHERE run_id = :run_id AND ended_at IS NULL;
 
+-- name: end_waiting
+-- A run that has not begun ends, and never begins.
+UPDATE runs SET state = 'CANCELLED', detail = :detail, ended_at = :now
+WHERE run_id = :run_id AND ended_at IS NULL AND started_at IS NULL;
+
 -- name: forget
 DELETE FROM runs WHERE ended_at < :before;
