@@ -438,6 +438,21 @@ def test_a_success_without_a_result_is_tried_again(world: SparkWorld) -> None:
     assert world.attempts() == [(1, "Failed", False, "ResultMissing")]
 
 
+def test_what_a_run_left_is_deleted_also_by_whoever_comes_after_a_crash(world: SparkWorld) -> None:
+    world.begin()
+    world.runner.move(RunState.RUNNING)
+    world.watch()
+    world.runner.succeed(ROWS)
+    world.crash_at = "close_run:after_commit"
+    with pytest.raises(Crash):
+        world.watch()
+    world.watch(seconds=61)
+    assert world.attempts() == [(1, "Completed", True, None)]
+    assert world.runs()[0].closed_at is not None
+    keys = [each.key for each in world.app.objects.list(f"org/{world.org}/run/")]
+    assert sorted(key.rpartition("/")[2] for key in keys) == ["payload.json", "result.json"]
+
+
 def test_an_end_that_kills_whoever_takes_it_over_is_given_up(world: SparkWorld) -> None:
     world.begin()
     world.runner.move(RunState.RUNNING)

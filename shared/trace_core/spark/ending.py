@@ -87,8 +87,9 @@ class Endings:
         else:
             logger.error("%s: nobody lived to take over its end, which is given up", run)
             self._give_up(run)
-        self._store.close(run)
+        # Nobody looks at the run once it is closed. Here its attempt is over, and needs no rows.
         self._leftovers.tidy(run)
+        self._store.close(run)
         # There is room for another one.
         self._waker.wake(Function.OUTBOX_RELAY)
         return self._store.run(run) or run
