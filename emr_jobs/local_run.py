@@ -44,6 +44,7 @@ class LocalRun:
         self._session = session
         self._when_over = when_over
         self._thread = threading.Thread(target=self._main, name=f"run-{run.run_id}", daemon=True)
+        self._stopping: threading.Thread | None = None
 
     def begin(self) -> None:
         self._thread.start()
@@ -55,6 +56,12 @@ class LocalRun:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(
                 ctypes.c_ulong(identity), ctypes.py_object(Interrupted)
             )
+
+    def stop_work(self, cancel: Callable[[str], None]) -> None:
+        """Cancel its Spark work, again and again, without waiting: Java may answer nothing."""
+        if self._stopping is None or not self._stopping.is_alive():
+            self._stopping = threading.Thread(target=cancel, args=(self.run.run_id,), daemon=True)
+            self._stopping.start()
 
     def _main(self) -> None:
         try:

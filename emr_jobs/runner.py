@@ -95,7 +95,7 @@ class Runner:
         self._runs.cancelling(run.run_id)
         if active.ending_since is None:
             active.ending_since = time.monotonic()
-        self._session.cancel(run.run_id)
+        active.stop_work(self._session.cancel)
         active.interrupt()
 
     def _take_ended(self) -> None:

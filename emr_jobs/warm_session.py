@@ -6,9 +6,11 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -92,8 +94,10 @@ class WarmSession:
     def cancel(self, run_id: str) -> None:
         """Stop the Spark work of a run, and whatever it would begin after that."""
         context = SparkContext._active_spark_context
-        if context is not None:
-            context._jsc.sc().cancelJobGroupAndFutureJobs(run_id)
+        # Of a Java machine that is gone, nothing works on.
+        with suppress(Py4JError):
+            if context is not None:
+                context._jsc.sc().cancelJobGroupAndFutureJobs(run_id)
 
     def tidy(self) -> None:
         """What earlier runs cached and never gave back; for moments when nothing runs."""

@@ -206,6 +206,24 @@ def test_a_run_that_will_not_end_takes_the_runner_with_it(
     assert runner.pid != before
 
 
+def test_java_that_answers_nothing_any_more_ends_with_the_run_that_is_to_end(
+    runner: LocalSparkRunner, runs: SparkRunnerHarness
+) -> None:
+    run_id = runs.start("crunch")
+    runs.becomes(run_id, RunState.RUNNING)
+    assert runner.pid is not None
+    java = _java_of(runner.pid)
+    java.suspend()
+    try:
+        runs.runner.cancel(run_id)
+        assert runs.becomes(run_id, RunState.CANCELLED).detail == "canceled"
+        assert _gone(java)
+    finally:
+        if java.is_running():
+            java.kill()
+    _rows_are_served(runs)
+
+
 PLATFORM = """
 import sys, time
 from pathlib import Path
