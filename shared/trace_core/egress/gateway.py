@@ -28,7 +28,8 @@ from trace_core.kernel.backoff import Jitter
 from trace_core.kernel.errors import Rejected
 
 logger = logging.getLogger(__name__)
-_PASSED = ("content-type", "content-encoding", "accept", "accept-encoding")
+# Without accept-encoding: answers are looked through for the key, so they come as they are.
+_PASSED = ("content-type", "content-encoding", "accept")
 _BODY_OF_NOBODY = 1024
 
 
@@ -165,10 +166,7 @@ class EgressGateway:
         except GivenUp as error:
             logger.warning("%s", error.what)
             return _told(error.status, error.fault, error.what)
-        passed = {"Content-Type": answer.content_type}
-        if answer.content_encoding:
-            passed["Content-Encoding"] = answer.content_encoding
-        return Reply(answer.status, answer.body, passed)
+        return Reply(answer.status, answer.body, {"Content-Type": answer.content_type})
 
 
 def _refusal(refused: Refused) -> Reply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import logging
@@ -10,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -285,6 +286,28 @@ def test_a_key_is_in_no_log_and_no_answer(main: Provider, caplog: pytest.LogCapt
     assert caplog.records
     assert KEY not in caplog.text
     assert opened.tokens[0] not in caplog.text
+
+
+@pytest.mark.parametrize("status", [200, 400, 404])
+def test_a_provider_that_repeats_the_key_does_not_tell_the_operator(
+    main: Provider, status: int
+) -> None:
+    key = f"{KEY}/+ä"
+    env = {**ENV, "RPC_KEY": key}
+    with gateway(main=upstream(main)) as egress, egress.opened(env, 60) as opened:
+        for said in (key, quote(key, safe=""), json.dumps(key)[1:-1]):
+            main.answers(status, f'{{"error": "no app {said}, sorry"}}'.encode())
+            assert call(opened.env["RPC_URL"]) == (status, b'{"error": "no app ***, sorry"}')
+
+
+def test_an_answer_that_cannot_be_looked_through_is_given_up(main: Provider) -> None:
+    said = gzip.compress(KEY.encode())
+    main.answers(400, said, Content_Encoding="gzip")
+    with gateway(main=upstream(main)) as egress, egress.opened(ENV, 60) as opened:
+        answer = call(opened.env["RPC_URL"], headers={"Accept-Encoding": "gzip"})
+        assert (answer[0], code(answer)) == (502, "server_error")
+    _, headers, _ = main.seen[0]
+    assert headers["Accept-Encoding"] == "identity"
 
 
 def test_a_worker_without_upstreams_gives_a_slot_as_it_is() -> None:
