@@ -311,5 +311,13 @@ def test_an_answer_that_cannot_be_looked_through_is_given_up(main: Provider) -> 
 
 
 def test_a_worker_without_upstreams_gives_a_slot_as_it_is() -> None:
-    with EgressGateway({}).opened(ENV, 60) as opened:
-        assert opened.env == ENV
+    env = {"RPC_UPSTREAM": "main", "RPC_URL": "http://127.0.0.1:8545", "OTHER_KEY": "its-own"}
+    with EgressGateway({}).opened(env, 60) as opened:
+        assert opened.env == env
+
+
+def test_a_worker_without_upstreams_refuses_the_key_of_one() -> None:
+    with pytest.raises(Rejected, match="RPC_KEY") as refused, EgressGateway({}).opened(ENV, 60):
+        pass
+    assert "TRACE_UPSTREAMS" in refused.value.message
+    assert KEY not in refused.value.message
