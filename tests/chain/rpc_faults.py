@@ -38,6 +38,8 @@ class Faults:
     retry_after: str | None = None
     behind: int = 0
     """How many blocks it is behind."""
+    lacks_headers_from: int | None = None
+    """One of the machines behind its address is behind: it has no header from there on."""
     silent_every: int = 0
     """One request in so many is answered after `silent_seconds`."""
     silent_seconds: float = 2.0
@@ -88,6 +90,10 @@ class FaultyProvider:
         faults = self.faults
         if method == "eth_blockNumber" and faults.behind:
             return hex(self._head())
+        lacks = faults.lacks_headers_from
+        if lacks is not None and params[1:] == [False]:
+            at = _number_of(method, params)
+            return None if at is not None and at >= lacks else result
         if faults.behind and (at := _number_of(method, params)) is not None and at > self._head():
             return None
         if method in faults.drop_from and faults.drop_every:

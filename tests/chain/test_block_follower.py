@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.chain.follow_world import FollowWorld, clean_build
+from tests.chain.rpc_faults import faulty
 from trace_chain.node.anvil import Anvil
 
 Make = Callable[..., FollowWorld]
@@ -110,6 +111,37 @@ def test_a_node_that_is_behind_changes_nothing(world: FollowWorld, anvil: Anvil)
     anvil.traffic(4)
     world.follow()
     same_as_clean(world)
+
+
+def test_a_block_that_one_machine_of_a_provider_lacks_was_not_replaced(
+    world: FollowWorld, anvil: Anvil
+) -> None:
+    last = anvil.traffic(10)
+    world.deploy()
+    world.follow()
+    count = len(world.commits())
+    with faulty(anvil.url, lacks_headers_from=last - 1) as provider:
+        world.url = provider.url
+        assert world.follow() == 0
+        head = anvil.traffic(3)
+        world.follow()
+    world.url = anvil.url
+    assert [(c.range_start, c.range_end) for c in world.commits()[count:]] == [(last + 1, head)]
+    same_as_clean(world)
+
+
+def test_a_machine_of_a_provider_that_is_far_behind_is_no_deep_reorg(
+    world: FollowWorld, anvil: Anvil
+) -> None:
+    anvil.mine(150)
+    world.deploy(max_depth=64)
+    world.follow()
+    anvil.mine(1)
+    with faulty(anvil.url, lacks_headers_from=20) as provider:
+        world.url = provider.url
+        said = world.slice()
+    assert (said["status"], said["error_code"]) == ("Failed", "Lagging")
+    assert said["egress"]["fault"] == "lagging"
 
 
 def test_a_node_that_went_away_is_followed_again_when_it_is_back(
