@@ -196,8 +196,9 @@ class _Slice:
         for place in range(min(len(self._trail.repairs), _REPAIRS_TRIED)):
             try:
                 return self._write_again(heads, place)
-            except ProviderFault as error:
-                # New blocks do not wait for old ones; it is tried again in every slice.
+            except (ProviderFault, ForkMoved) as error:
+                # New blocks do not wait for old ones; it is tried again in every slice. If it was a
+                # reorg, they or the next look find it.
                 self._task.log.warning("repair %s: %s", self._trail.repairs[place], error)
         return None
 

@@ -30,6 +30,8 @@ class Faults:
     """In answers of these methods; a provider whose index is broken still has its receipts."""
     change_blocks: dict[int, Callable[[Json], None]] = field(default_factory=dict)
     """What it changes in a block that it tells of."""
+    change_receipts: dict[int, Callable[[Json], None]] = field(default_factory=dict)
+    """The same in the receipts of a block."""
     other_node: str | None = None
     """Blocks from `other_from` on come from this node, on another fork."""
     other_from: int = 0
@@ -101,6 +103,10 @@ class FaultyProvider:
                 return [log for log in result if not self._drops(log)]
             for receipt in result or ():
                 receipt["logs"] = [log for log in receipt["logs"] if not self._drops(log)]
+        if method == "eth_getBlockReceipts" and isinstance(result, list):
+            change = faults.change_receipts.get(int(params[0], 16))
+            if change is not None:
+                change(result)
         if method == "eth_getBlockByNumber" and isinstance(result, dict):
             change = faults.change_blocks.get(int(result["number"], 16))
             if change is not None:

@@ -232,6 +232,29 @@ def test_repairs_and_new_blocks_take_turns(world: FollowWorld, anvil: Anvil) -> 
     same_as_clean(world)
 
 
+def test_new_blocks_do_not_wait_for_a_repair_whose_receipts_are_always_of_another_block(
+    world: FollowWorld, anvil: Anvil
+) -> None:
+    anvil.traffic(10)
+    world.deploy()
+    world.follow()
+    head = anvil.traffic(5)
+
+    def of_another_block(receipts: list[dict[str, str]]) -> None:
+        receipts[0]["blockHash"] = "0x" + "ab" * 32
+
+    with faulty(anvil.url, change_receipts={4: of_another_block}) as provider:
+        world.url = provider.url
+        said = world.slice(({"repair": {"start": 4, "end": 4}},))
+    assert said["status"] == "Yielded", said
+    assert world.cursor()["next"] == head + 1
+    assert world.cursor()["repairs"] == [[4, 4]]
+    world.url = anvil.url
+    world.follow()
+    assert world.cursor()["repairs"] == []
+    same_as_clean(world)
+
+
 def test_a_repair_that_a_reorg_overtakes_is_done_with_it(world: FollowWorld, anvil: Anvil) -> None:
     anvil.traffic(30)
     world.deploy()
