@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import gzip
 import http.client
 import json
 import logging
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -298,6 +302,30 @@ def test_a_provider_that_repeats_the_key_does_not_tell_the_operator(
         for said in (key, quote(key, safe=""), json.dumps(key)[1:-1]):
             main.answers(status, f'{{"error": "no app {said}, sorry"}}'.encode())
             assert call(opened.env["RPC_URL"]) == (status, b'{"error": "no app ***, sorry"}')
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "error"),
+    [(socket.socket, "accept", OSError(errno.EMFILE, "too many")),
+     (threading.Thread, "start", RuntimeError("no thread"))],
+)  # fmt: skip
+def test_a_connection_that_cannot_be_taken_is_not_the_end_of_the_gateway(
+    main: Provider, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, error: Exception
+) -> None:
+    real, failing = getattr(owner, name), [True]
+
+    def fails_once(self: Any, *args: Any) -> Any:
+        if threading.current_thread().name == "trace-egress" and failing:
+            failing.clear()
+            raise error
+        return real(self, *args)
+
+    monkeypatch.setattr(owner, name, fails_once)
+    with gateway(main=upstream(main)) as egress, egress.opened(ENV, 60) as opened:
+        with contextlib.suppress(OSError):
+            call(opened.env["RPC_URL"])
+        assert not failing
+        assert call(opened.env["RPC_URL"])[0] == 200
 
 
 def test_an_answer_that_cannot_be_looked_through_is_given_up(main: Provider) -> None:
