@@ -120,7 +120,11 @@ class Rpc:
             answered = [answered]
         if not isinstance(answered, list) or len(answered) != len(asked):
             raise _malformed("a batch", answered)
-        by_id = {each.get("id"): each for each in answered if isinstance(each, dict)}
+        by_id = {
+            each["id"]: each
+            for each in answered
+            if isinstance(each, dict) and type(each.get("id")) is int
+        }
         if set(by_id) != set(range(len(asked))):
             raise _malformed("the ids of a batch", list(by_id))
         return [_result(by_id[at], calls[at][0]) for at in range(len(asked))]
@@ -186,7 +190,7 @@ class Rpc:
         _check_status(response, text)
         try:
             return json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Malformed(f"the node's answer is not JSON: {_shown(text)}") from error
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:
