@@ -102,6 +102,12 @@ class _Slice:
                 if moved == _TRIES:
                     raise
                 continue
+            except Lagging:
+                # Often for a moment only: behind one address are machines of different heights.
+                if self._waited() or self._task.canceled():
+                    raise
+                self._sleep(self._config.poll_seconds)
+                continue
             if result is not None:
                 return result
             if self._waited() or self._taken or self._task.canceled():

@@ -42,6 +42,8 @@ class Faults:
     """How many blocks it is behind."""
     lacks_headers_from: int | None = None
     """One of the machines behind its address is behind: it has no header from there on."""
+    lacks_until: int = 0
+    """Blocks with their transactions are not there yet in so many requests."""
     silent_every: int = 0
     """One request in so many is answered after `silent_seconds`."""
     silent_seconds: float = 2.0
@@ -96,6 +98,9 @@ class FaultyProvider:
         if lacks is not None and params[1:] == [False]:
             at = _number_of(method, params)
             return None if at is not None and at >= lacks else result
+        if faults.lacks_until and params[1:] == [True]:
+            faults.lacks_until -= 1
+            return None
         if faults.behind and (at := _number_of(method, params)) is not None and at > self._head():
             return None
         if method in faults.drop_from and faults.drop_every:

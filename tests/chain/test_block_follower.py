@@ -144,6 +144,22 @@ def test_a_machine_of_a_provider_that_is_far_behind_is_no_deep_reorg(
     assert said["egress"]["fault"] == "lagging"
 
 
+def test_a_block_that_is_not_there_yet_is_waited_for_in_the_same_slice(
+    world: FollowWorld, anvil: Anvil
+) -> None:
+    anvil.traffic(3)
+    world.deploy(wait_seconds=60.0, poll_seconds=0.01, batch_blocks=200)
+    world.slice()
+    head = anvil.traffic(1)
+    with faulty(anvil.url, lacks_until=3) as provider:
+        world.url = provider.url
+        said = world.slice()
+    assert said["status"] == "Yielded", said
+    assert world.cursor()["next"] == head + 1
+    world.url = anvil.url
+    same_as_clean(world)
+
+
 def test_a_node_that_went_away_is_followed_again_when_it_is_back(
     world: FollowWorld, anvil: Anvil
 ) -> None:
