@@ -31,6 +31,9 @@ Call = tuple[str, Sequence[Any]]
 Asked = TypeVar("Asked")
 Got = TypeVar("Got")
 
+PATIENCE = 120.0
+"""Seconds. The gateway tries for one minute, and waits as long as a provider asks: who gave up
+before it would call a provider away that has only limited us."""
 _METHOD_MISSING = -32601
 _LIMITED = (-32005, 429)
 _SAYS_LIMITED = ("rate limit", "too many requests", "request limit", "capacity exceeded")
@@ -56,7 +59,7 @@ class Rpc:
         self,
         url: str,
         *,
-        timeout: float = 20.0,
+        timeout: float = PATIENCE,
         connections: int = 4,
         answer_max: int = 128 * 1024 * 1024,
     ) -> None:
