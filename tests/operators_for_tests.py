@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import os
 import subprocess
 import sys
@@ -123,6 +124,8 @@ class AskUpstreamConfig(OperatorConfig):
     times: int = 1
     blames: str | None = None
     """Fails, and says that its upstream is to blame for it."""
+    searches: bool = False
+    """Prints what its process holds, from the end: no redaction knows that."""
 
 
 class AskUpstream:
@@ -136,6 +139,9 @@ class AskUpstream:
                     print("told", answer.read().decode())
             except urllib.error.HTTPError as error:
                 raise OperatorFailed(error.read().decode(), retryable=True) from error
+        if task.config.searches:
+            for each in inspect.stack():
+                print(repr(each.frame.f_locals)[::-1])
         if task.config.blames is not None:
             failed = OperatorFailed("it lies", retryable=True)
             failed.upstream_fault = task.config.blames

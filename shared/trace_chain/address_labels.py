@@ -58,11 +58,13 @@ def labels_of(request: Any) -> list[tuple[str | None, ...]]:
     if not isinstance(request, dict) or set(request) != {"csv"}:
         raise Invalid('an upload looks like {"csv": "address,label\\n0x…,Exchange\\n"}')
     text = request["csv"]
-    if not isinstance(text, str) or not text.strip():
+    # Programs that write spreadsheets begin a file so, an empty one too.
+    text = text.lstrip("\ufeff") if isinstance(text, str) else ""
+    if not text.strip():
         raise Invalid("the CSV is empty; its first line names the columns: address,label")
     if len(text.encode("utf-8", "replace")) > CSV_MAX:
         raise Invalid(f"the CSV is over {CSV_MAX} bytes: upload it in parts, with `append`")
-    reader = csv.reader(io.StringIO(text.lstrip("\ufeff"), newline=""), strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         return _rows(reader)
     except csv.Error as error:
@@ -118,6 +120,9 @@ def _wrong(fields: dict[str, str]) -> str | None:
             return f"{name} has over {most} characters"
     if any("\x00" in value for value in fields.values()):
         return "there is a NUL in it"
+    if any("\ud800" <= sign <= "\udfff" for value in fields.values() for sign in value):
+        # JSON may have it, and nothing that is stored can.
+        return "there is half a sign in it, a lone surrogate"
     return None
 
 

@@ -102,6 +102,12 @@ class _Slice:
                 if moved == _TRIES:
                     raise
                 continue
+            except Lagging:
+                # Often for a moment only: behind one address are machines of different heights.
+                if self._waited() or self._task.canceled():
+                    raise
+                self._sleep(self._config.poll_seconds)
+                continue
             if result is not None:
                 return result
             if self._waited() or self._taken or self._task.canceled():
@@ -124,25 +130,33 @@ class _Slice:
         return self._follow(heads, target) if behind else None
 
     def _ancestor(self, heads: Heads) -> int | None:
-        """The last block that we wrote and the node has too; nothing before the first one."""
+        """The last block that we wrote and no other stands for; nothing before the first one."""
         trail, head = self._trail, heads.latest
         if trail.last is None:
             return None
-        if head.number < trail.last and trail.hash_of(head.number) == head.hash:
-            # It has less than we wrote, and nothing else: it is behind.
+        if head.number <= trail.last and trail.hash_of(head.number) == head.hash:
+            # It has what we wrote, or less, and nothing else: it is behind.
             return trail.last
         if head.number < trail.first:
             raise Lagging(
                 f"the node is at block {head.number}, and block {trail.last} is written already"
             )
-        top = min(trail.last, head.number)
+        replaced, top = False, min(trail.last, head.number)
         while top >= trail.first:
             numbers = range(max(trail.first, top - _SEARCH + 1), top + 1)
             found = dict(zip(numbers, self._hashes(numbers), strict=True))
             common = trail.common(found)
+            replaced = replaced or trail.differs(found, after=common)
             if common is not None:
-                return common
+                # Behind one address may be machines of which some are behind: a block that one of
+                # them lacks is not replaced by another.
+                return common if replaced else trail.last
             top = numbers[0] - 1
+        if not replaced:
+            raise Lagging(
+                f"the node tells of block {head.number}, and has none of the blocks {trail.first} "
+                f"to {trail.last}"
+            )
         if trail.first <= self._config.start_block:
             return self._config.start_block - 1
         raise ReorgTooDeep(
@@ -188,8 +202,9 @@ class _Slice:
         for place in range(min(len(self._trail.repairs), _REPAIRS_TRIED)):
             try:
                 return self._write_again(heads, place)
-            except ProviderFault as error:
-                # New blocks do not wait for old ones; it is tried again in every slice.
+            except (ProviderFault, ForkMoved) as error:
+                # New blocks do not wait for old ones; it is tried again in every slice. If it was a
+                # reorg, they or the next look find it.
                 self._task.log.warning("repair %s: %s", self._trail.repairs[place], error)
         return None
 

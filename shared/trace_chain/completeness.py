@@ -127,7 +127,7 @@ def _verify(header: Header, block: Json, receipts: Sequence[Json], mode: str) ->
         parsed = [(data(log["address"], 20), [data(t, 32) for t in log["topics"]]) for log in logs]
         check_bloom(at, block["logsBloom"], parsed)
     transaction_rows = [
-        _transaction_row(at, header.hash, place, *pair)
+        _transaction_row(header, place, *pair, _price(block, *pair, mode))
         for place, pair in enumerate(zip(transactions, receipts, strict=True))
     ]
     log_rows = _log_rows(at, header.hash, receipts)
@@ -201,15 +201,24 @@ def _block_row(header: Header, block: Json, transactions: int, logs: int, verifi
     )
 
 
+def _price(block: Json, transaction: Json, receipt: Json, mode: str) -> str | None:
+    if mode == VERIFIED_RECEIPTS:
+        # No hash covers what the node says of it, but all that it follows from.
+        return str(roots.effective_price(transaction, block.get("baseFeePerGas")))
+    return _amount(receipt.get("effectiveGasPrice") or transaction.get("gasPrice"))
+
+
 def _transaction_row(
-    block_number: int, block_hash: str, place: int, transaction: Json, receipt: Json
+    header: Header, place: int, transaction: Json, receipt: Json, price: str | None
 ) -> Row:
     sender, nonce = text_of(data(transaction["from"], 20)), number(transaction["nonce"])
     to, status = transaction.get("to"), receipt.get("status")
-    price = receipt.get("effectiveGasPrice") or transaction.get("gasPrice")
+    kind = number(transaction.get("type") or "0x0", _INT16_END)
+    # The first two kinds have no such fees, and no hash would cover what a node tells of them.
+    fees = {} if kind < 2 else transaction
     return (
-        block_number,
-        block_hash,
+        header.number,
+        header.hash,
         place,
         text_of(data(transaction["hash"], 32)),
         sender,
@@ -218,10 +227,10 @@ def _transaction_row(
         nonce,
         text_of(data(transaction["input"])),
         number(transaction["gas"]),
-        _amount(price),
-        _amount(transaction.get("maxFeePerGas")),
-        _amount(transaction.get("maxPriorityFeePerGas")),
-        number(transaction.get("type") or "0x0", _INT16_END),
+        price,
+        _amount(fees.get("maxFeePerGas")),
+        _amount(fees.get("maxPriorityFeePerGas")),
+        kind,
         None if status is None else number(status, 2),
         number(receipt["gasUsed"]),
         number(receipt["cumulativeGasUsed"]),

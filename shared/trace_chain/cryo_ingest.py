@@ -59,7 +59,7 @@ class CryoIngest:
             raise OperatorFailed(
                 "no RPC_URL: give the job a worker pool whose slots name an RPC_UPSTREAM"
             )
-        with Rpc(url, timeout=120) as rpc:
+        with Rpc(url) as rpc:
             backfill = _Backfill(task, rpc, url)
             written = backfill.run(*bounds)
         return Result(

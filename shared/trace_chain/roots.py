@@ -1,7 +1,8 @@
 """What a block's header says of its content, computed from the JSON of a node.
 
-Fields that no hash covers are the sender of a transaction, which its signature tells, and what a
-node computes beside: effective price and contract address, which follow from the rest.
+Fields that no hash covers are the size of a block, the sender of a transaction, which its signature
+tells, and what a node computes beside: effective price and contract address, which follow from the
+rest.
 """
 
 from __future__ import annotations
@@ -53,6 +54,14 @@ def receipts_root(receipts: Sequence[Json]) -> bytes:
 def contract_address(sender: str, nonce: int) -> str:
     """Of the contract that a transaction makes."""
     return "0x" + keccak(rlp_list((rlp_bytes(data(sender, 20)), rlp_number(nonce))))[12:].hex()
+
+
+def effective_price(transaction: Json, base_fee: str | None) -> int:
+    """What a unit of gas cost, of a kind that `encode_transaction` knows."""
+    if uint256(transaction.get("type") or "0x0") < 2:
+        return uint256(transaction["gasPrice"])
+    most, tip = (uint256(transaction[n]) for n in ("maxFeePerGas", "maxPriorityFeePerGas"))
+    return most if base_fee is None else min(most, uint256(base_fee) + tip)
 
 
 def encode_receipt(receipt: Json) -> bytes:

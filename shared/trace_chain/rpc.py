@@ -31,6 +31,9 @@ Call = tuple[str, Sequence[Any]]
 Asked = TypeVar("Asked")
 Got = TypeVar("Got")
 
+PATIENCE = 120.0
+"""Seconds. The gateway tries for one minute, and waits as long as a provider asks: who gave up
+before it would call a provider away that has only limited us."""
 _METHOD_MISSING = -32601
 _LIMITED = (-32005, 429)
 _SAYS_LIMITED = ("rate limit", "too many requests", "request limit", "capacity exceeded")
@@ -56,7 +59,7 @@ class Rpc:
         self,
         url: str,
         *,
-        timeout: float = 20.0,
+        timeout: float = PATIENCE,
         connections: int = 4,
         answer_max: int = 128 * 1024 * 1024,
     ) -> None:
@@ -120,7 +123,11 @@ class Rpc:
             answered = [answered]
         if not isinstance(answered, list) or len(answered) != len(asked):
             raise _malformed("a batch", answered)
-        by_id = {each.get("id"): each for each in answered if isinstance(each, dict)}
+        by_id = {
+            each["id"]: each
+            for each in answered
+            if isinstance(each, dict) and type(each.get("id")) is int
+        }
         if set(by_id) != set(range(len(asked))):
             raise _malformed("the ids of a batch", list(by_id))
         return [_result(by_id[at], calls[at][0]) for at in range(len(asked))]
@@ -186,7 +193,7 @@ class Rpc:
         _check_status(response, text)
         try:
             return json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Malformed(f"the node's answer is not JSON: {_shown(text)}") from error
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:

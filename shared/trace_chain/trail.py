@@ -75,6 +75,14 @@ class Trail:
         same = [number for number, hash_ in found.items() if hash_ == self.hash_of(number)]
         return max(same, default=None)
 
+    def differs(self, found: Mapping[int, str | None], after: int | None) -> bool:
+        """Whether others stand for blocks that we wrote; one that is not there says nothing."""
+        return any(
+            hash_ is not None and hash_ != self.hash_of(number)
+            for number, hash_ in found.items()
+            if after is None or number > after
+        )
+
     def written(self, start: int, hashes: Sequence[str], keep: int) -> Trail:
         """After the blocks from `start` on, in the place of what was there."""
         kept = (*self.hashes[: max(0, start - self.first)], *hashes)[-keep:]

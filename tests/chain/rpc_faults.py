@@ -30,6 +30,8 @@ class Faults:
     """In answers of these methods; a provider whose index is broken still has its receipts."""
     change_blocks: dict[int, Callable[[Json], None]] = field(default_factory=dict)
     """What it changes in a block that it tells of."""
+    change_receipts: dict[int, Callable[[Json], None]] = field(default_factory=dict)
+    """The same in the receipts of a block."""
     other_node: str | None = None
     """Blocks from `other_from` on come from this node, on another fork."""
     other_from: int = 0
@@ -38,6 +40,10 @@ class Faults:
     retry_after: str | None = None
     behind: int = 0
     """How many blocks it is behind."""
+    lacks_headers_from: int | None = None
+    """One of the machines behind its address is behind: it has no header from there on."""
+    lacks_until: int = 0
+    """Blocks with their transactions are not there yet in so many requests."""
     silent_every: int = 0
     """One request in so many is answered after `silent_seconds`."""
     silent_seconds: float = 2.0
@@ -88,6 +94,13 @@ class FaultyProvider:
         faults = self.faults
         if method == "eth_blockNumber" and faults.behind:
             return hex(self._head())
+        lacks = faults.lacks_headers_from
+        if lacks is not None and params[1:] == [False]:
+            at = _number_of(method, params)
+            return None if at is not None and at >= lacks else result
+        if faults.lacks_until and params[1:] == [True]:
+            faults.lacks_until -= 1
+            return None
         if faults.behind and (at := _number_of(method, params)) is not None and at > self._head():
             return None
         if method in faults.drop_from and faults.drop_every:
@@ -95,6 +108,10 @@ class FaultyProvider:
                 return [log for log in result if not self._drops(log)]
             for receipt in result or ():
                 receipt["logs"] = [log for log in receipt["logs"] if not self._drops(log)]
+        if method == "eth_getBlockReceipts" and isinstance(result, list):
+            change = faults.change_receipts.get(int(params[0], 16))
+            if change is not None:
+                change(result)
         if method == "eth_getBlockByNumber" and isinstance(result, dict):
             change = faults.change_blocks.get(int(result["number"], 16))
             if change is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.chain.follow_world import FollowWorld, clean_build
+from tests.chain.rpc_faults import faulty
 from trace_chain.node.anvil import Anvil
 
 Make = Callable[..., FollowWorld]
@@ -112,6 +113,53 @@ def test_a_node_that_is_behind_changes_nothing(world: FollowWorld, anvil: Anvil)
     same_as_clean(world)
 
 
+def test_a_block_that_one_machine_of_a_provider_lacks_was_not_replaced(
+    world: FollowWorld, anvil: Anvil
+) -> None:
+    last = anvil.traffic(10)
+    world.deploy()
+    world.follow()
+    count = len(world.commits())
+    with faulty(anvil.url, lacks_headers_from=last - 1) as provider:
+        world.url = provider.url
+        assert world.follow() == 0
+        head = anvil.traffic(3)
+        world.follow()
+    world.url = anvil.url
+    assert [(c.range_start, c.range_end) for c in world.commits()[count:]] == [(last + 1, head)]
+    same_as_clean(world)
+
+
+def test_a_machine_of_a_provider_that_is_far_behind_is_no_deep_reorg(
+    world: FollowWorld, anvil: Anvil
+) -> None:
+    anvil.mine(150)
+    world.deploy(max_depth=64)
+    world.follow()
+    anvil.mine(1)
+    with faulty(anvil.url, lacks_headers_from=20) as provider:
+        world.url = provider.url
+        said = world.slice()
+    assert (said["status"], said["error_code"]) == ("Failed", "Lagging")
+    assert said["egress"]["fault"] == "lagging"
+
+
+def test_a_block_that_is_not_there_yet_is_waited_for_in_the_same_slice(
+    world: FollowWorld, anvil: Anvil
+) -> None:
+    anvil.traffic(3)
+    world.deploy(wait_seconds=60.0, poll_seconds=0.01, batch_blocks=200)
+    world.slice()
+    head = anvil.traffic(1)
+    with faulty(anvil.url, lacks_until=3) as provider:
+        world.url = provider.url
+        said = world.slice()
+    assert said["status"] == "Yielded", said
+    assert world.cursor()["next"] == head + 1
+    world.url = anvil.url
+    same_as_clean(world)
+
+
 def test_a_node_that_went_away_is_followed_again_when_it_is_back(
     world: FollowWorld, anvil: Anvil
 ) -> None:
@@ -197,6 +245,29 @@ def test_repairs_and_new_blocks_take_turns(world: FollowWorld, anvil: Anvil) -> 
     world.follow()
     new = [(c.range_start, c.range_end) for c in world.commits()[count:]]
     assert new == [(0, 9), (32, 41), (10, 19), (42, 51)]
+    same_as_clean(world)
+
+
+def test_new_blocks_do_not_wait_for_a_repair_whose_receipts_are_always_of_another_block(
+    world: FollowWorld, anvil: Anvil
+) -> None:
+    anvil.traffic(10)
+    world.deploy()
+    world.follow()
+    head = anvil.traffic(5)
+
+    def of_another_block(receipts: list[dict[str, str]]) -> None:
+        receipts[0]["blockHash"] = "0x" + "ab" * 32
+
+    with faulty(anvil.url, change_receipts={4: of_another_block}) as provider:
+        world.url = provider.url
+        said = world.slice(({"repair": {"start": 4, "end": 4}},))
+    assert said["status"] == "Yielded", said
+    assert world.cursor()["next"] == head + 1
+    assert world.cursor()["repairs"] == [[4, 4]]
+    world.url = anvil.url
+    world.follow()
+    assert world.cursor()["repairs"] == []
     same_as_clean(world)
 
 

@@ -127,6 +127,40 @@ def test_the_bloom_alone_tells_of_logs_that_are_missing(pair: Any, change: Chang
         verify(block, receipts, VERIFIED_BLOOM)
 
 
+def another_price(_: Any, receipts: Any) -> None:
+    for receipt in receipts:
+        receipt["effectiveGasPrice"] = "0x7"
+
+
+def no_price(_: Any, receipts: Any) -> None:
+    for receipt in receipts:
+        del receipt["effectiveGasPrice"]
+
+
+def fees_that_it_has_not(block: Any, _: Any) -> None:
+    for each in block["transactions"]:
+        if each["type"] in ("0x0", "0x1"):
+            each.update(maxFeePerGas="0x7", maxPriorityFeePerGas="0x8")
+
+
+@pytest.mark.parametrize("change", [another_price, no_price, fees_that_it_has_not])
+def test_a_price_is_computed_from_what_hashes_cover_whatever_is_told_of_it(
+    anvil: Anvil, change: Change
+) -> None:
+    anvil.block(transfers=2, payments=3)
+    raw_kinds(anvil)
+    anvil.mine()
+    for at in range(2, anvil.head + 1):
+        block, receipts = anvil.rpc.batch(
+            [("eth_getBlockByNumber", (hex(at), True)), ("eth_getBlockReceipts", (hex(at),))]
+        )
+        expected = verify(block, receipts)
+        paid = [row[10] for row in expected.transactions]
+        assert paid == [str(int(each["effectiveGasPrice"], 16)) for each in receipts]
+        change(block, receipts)
+        assert verify(block, receipts) == expected
+
+
 def test_receipts_of_another_fork_are_no_lie(pair: Any) -> None:
     block, receipts = copy.deepcopy(pair)
     for receipt in receipts:

@@ -13,13 +13,13 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from trace_core.egress.model import Upstream, known, wanted
+from trace_core.egress.model import Upstream, Wanted, known, wanted
 from trace_core.egress.pace import Pace
 from trace_core.egress.sending import GivenUp, Sender
 from trace_core.egress.server import Call, LoopbackServer, Refused, Reply
@@ -28,7 +28,8 @@ from trace_core.kernel.backoff import Jitter
 from trace_core.kernel.errors import Rejected
 
 logger = logging.getLogger(__name__)
-_PASSED = ("content-type", "content-encoding", "accept", "accept-encoding")
+# Without accept-encoding: answers are looked through for the key, so they come as they are.
+_PASSED = ("content-type", "content-encoding", "accept")
 _BODY_OF_NOBODY = 1024
 
 
@@ -84,8 +85,11 @@ class EgressGateway:
     @contextmanager
     def opened(self, env: Mapping[str, str], seconds: float) -> Iterator[Opened]:
         """The environment with addresses in the place of keys, for at most `seconds`."""
-        # Without upstreams there is no gateway, and a slot gives what it says.
-        asked = wanted(env) if self._upstreams else []
+        asked = wanted(env)
+        if not self._upstreams:
+            # There is no gateway, and a slot gives what it says, but never a key meant for one.
+            _refuse_keys(asked, env)
+            asked = []
         if not asked:
             yield Opened(dict(env))
             return
@@ -165,10 +169,16 @@ class EgressGateway:
         except GivenUp as error:
             logger.warning("%s", error.what)
             return _told(error.status, error.fault, error.what)
-        passed = {"Content-Type": answer.content_type}
-        if answer.content_encoding:
-            passed["Content-Encoding"] = answer.content_encoding
-        return Reply(answer.status, answer.body, passed)
+        return Reply(answer.status, answer.body, {"Content-Type": answer.content_type})
+
+
+def _refuse_keys(asked: Iterable[Wanted], env: Mapping[str, str]) -> None:
+    for each in asked:
+        if each.key_variable in env:
+            raise Rejected(
+                f"the slot gives {each.key_variable} for upstream {each.upstream}, and this worker "
+                "has no gateway that would keep it from the operator: set TRACE_UPSTREAMS"
+            )
 
 
 def _refusal(refused: Refused) -> Reply:

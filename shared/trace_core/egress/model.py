@@ -43,17 +43,23 @@ class Limits(_Strict):
 class Upstream(_Strict):
     """One provider. `{key}` stands in the address or in one header's value, or nowhere."""
 
-    url: Annotated[str, Field(max_length=2000)]
+    # What a request cannot carry is refused here: later, an error would show it with the key in it.
+    url: Annotated[str, Field(max_length=2000, pattern=r"^[\x21-\x7e]+$")]
     header: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,63}$")] | None = None
-    value: Annotated[str, Field(max_length=500)] = _KEY
+    value: Annotated[str, Field(max_length=500, pattern=r"^[\x20-\x7e]*$")] = _KEY
     allow_private: bool = False
     """Whether it may be on this machine or in a private network."""
     limits: Limits = Limits()
 
     @model_validator(mode="after")
     def _is_an_address(self) -> Upstream:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(self.url)
+            is_one = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            # Its words hold the address.
+            is_one = False
+        if not is_one:
             raise ValueError("url must be an http or https address")
         if _KEY in (parts.netloc or ""):
             raise ValueError("a key belongs in the path, the query or a header, not in the host")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import http.client
+import json
 import socket
 import ssl
 import time
@@ -11,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from trace_core.egress.addresses import NotAllowed, resolve
 from trace_core.egress.model import Upstream
@@ -22,6 +23,7 @@ from trace_core.kernel.backoff import Jitter, delay
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _CAP = timedelta(seconds=15)
 _IDLE_SECONDS = 20.0
+_KEY_MIN = 8
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,6 @@ class Answer:
     status: int
     body: bytes = field(repr=False)
     content_type: str = "application/json"
-    content_encoding: str | None = None
 
 
 class GivenUp(Exception):
@@ -57,6 +58,7 @@ class Sender:
     ) -> None:  # fmt: skip
         self._name, self._upstream = name, upstream
         self._target, self._headers = upstream.target(key), upstream.headers(key)
+        self._key_forms = _forms(key)
         self._pace, self._jitter, self._now, self._sleep = pace, jitter, now, sleep
         parts = urlsplit(upstream.url)
         self._host = parts.hostname or ""
@@ -178,11 +180,21 @@ class Sender:
             raise http.client.IncompleteRead(b"", response.length)
         # Read to its end, it leaves the connection to the next request.
         response.close()
+        if (response.getheader("Content-Encoding") or "identity").lower() != "identity":
+            # Nobody asked for it, and what is in it could not be looked through.
+            raise _Failed(Fault.SERVER_ERROR, "its answer is compressed", again=False)
+        content_type = response.getheader("Content-Type") or "application/octet-stream"
         return Answer(
-            response.status, b"".join(pieces),
-            response.getheader("Content-Type") or "application/octet-stream",
-            response.getheader("Content-Encoding"),
+            response.status, self._without_key(b"".join(pieces)),
+            self._without_key(content_type.encode("latin-1", "replace")).decode("latin-1"),
         )  # fmt: skip
+
+    def _without_key(self, data: bytes) -> bytes:
+        """Some providers name the key in what they say, and the operator must not learn it so."""
+        for form in self._key_forms:
+            if form in data:
+                data = data.replace(form, b"***")
+        return data
 
     def _judged(self, answer: Answer, response: http.client.HTTPResponse) -> Answer:
         status = answer.status
@@ -236,6 +248,14 @@ class Sender:
     def close(self) -> None:
         while self._idle:
             self._idle.pop()[1].close()
+
+
+def _forms(key: str) -> list[bytes]:
+    """How an answer may have it: as it is, as in an address, as in JSON."""
+    if len(key) < _KEY_MIN:
+        # Honest answers would have it too.
+        return []
+    return [each.encode() for each in {key, quote(key, safe=""), json.dumps(key)[1:-1]}]
 
 
 class _Connection(http.client.HTTPConnection):

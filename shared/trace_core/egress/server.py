@@ -6,6 +6,7 @@ import contextlib
 import logging
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,6 +15,7 @@ logger = logging.getLogger(__name__)
 _HEAD_MAX = 16 * 1024
 _HEADERS_MAX = 64
 _IDLE_SECONDS = 120.0
+_PAUSE_SECONDS = 0.05
 _PHRASES = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
             411: "Length Required", 413: "Content Too Large", 429: "Too Many Requests",
             502: "Bad Gateway", 504: "Gateway Timeout"}  # fmt: skip
@@ -79,16 +81,27 @@ class LoopbackServer:
         while True:
             try:
                 connected, _ = self._listening.accept()
-            except OSError:
-                return
+            except OSError as error:
+                if self._closed:
+                    return
+                # Out of file descriptors, say. The operators of this worker have no other way out,
+                # so it goes on when there are some again.
+                logger.warning("the egress gateway takes no connection now: %s", error)
+                time.sleep(_PAUSE_SECONDS)
+                continue
             with self._lock:
                 if self._closed:
                     connected.close()
                     return
                 self._open.add(connected)
-            threading.Thread(
+            thread = threading.Thread(
                 target=self._serve, args=(connected,), name="trace-egress-call", daemon=True
-            ).start()
+            )
+            try:
+                thread.start()
+            except RuntimeError:
+                logger.warning("the egress gateway has no thread for a connection now")
+                self._end(connected)
 
     def _serve(self, connected: socket.socket) -> None:
         try:
@@ -103,9 +116,12 @@ class LoopbackServer:
         except Exception:
             logger.exception("the egress gateway could not answer")
         finally:
-            with self._lock:
-                self._open.discard(connected)
-            connected.close()
+            self._end(connected)
+
+    def _end(self, connected: socket.socket) -> None:
+        with self._lock:
+            self._open.discard(connected)
+        connected.close()
 
     def _one(self, connected: socket.socket, stream: Stream) -> bool:
         """One request; whether another may follow."""

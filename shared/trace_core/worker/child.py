@@ -56,7 +56,9 @@ class Work:
     timeout: float
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: Sequence[str] = field(default=(), repr=False)
-    """Values that must not reach the log."""
+    """Values that must not reach the log; the operator's process keeps them out of its errors."""
+    kept: Sequence[str] = field(default=(), repr=False)
+    """The same, for values that stay on this side; only a provider could tell them."""
     rows: TaskRows | None = field(default=None, repr=False)
     """Fetches inputs and writes outputs, with credentials that no operator sees."""
 
@@ -159,7 +161,7 @@ class Child:
         """Run one task to its end, whichever it is. Afterwards the child may be dead."""
         self._drain(None)
         self.tasks += 1
-        log = BoundedLog(Redaction(work.secrets))
+        log = BoundedLog(Redaction((*work.secrets, *work.kept)))
         deadline = time.monotonic() + work.timeout
         control.attach(self._wake)
         try:

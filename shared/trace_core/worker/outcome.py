@@ -184,6 +184,15 @@ def failure(code: str, message: str, retryable: bool, trace: str = "") -> Outcom
     )
 
 
+def redacted(outcome: Outcome, redact: Callable[[str], str]) -> Outcome:
+    """Without what whoever ran it could not know to be a secret."""
+    if outcome.status != "Failed":
+        return outcome
+    message = redact(str(outcome.fields["error_message"]))[: limits.ERROR_MESSAGE_MAX]
+    fields = {**outcome.fields, "error_message": message}
+    return replace(outcome, fields=fields, traceback=redact(outcome.traceback)[-_TRACEBACK_MAX:])
+
+
 def storable(text: str) -> str:
     """Text that JSON and Postgres both take: no lone surrogates, no NUL."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")

@@ -23,7 +23,7 @@ from trace_core.worker.child import Ended, Finished, LeaseGone, TaskRows, Work, 
 from trace_core.worker.client import TaskApi
 from trace_core.worker.execution import emitter, execute, fetcher, task_environment
 from trace_core.worker.logs import BoundedLog, Logs, Redaction
-from trace_core.worker.outcome import CANCELED, HANDED_BACK, Outcome, failed, failure
+from trace_core.worker.outcome import CANCELED, HANDED_BACK, Outcome, failed, failure, redacted
 from trace_core.worker.rows import AttemptRows, RowAccess
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class InThisProcess:
 
     def run(self, work: Work, control: RunControl) -> Finished:
         token = str(work.payload.get("capability_token") or "")
-        log = BoundedLog(Redaction(work.secrets))
+        log = BoundedLog(Redaction((*work.secrets, *work.kept)))
         with tempfile.TemporaryDirectory(prefix="trace-task-") as folder:
             scratch = Path(folder)
             with captured(log), task_environment(work.env, token, scratch):
@@ -114,12 +114,17 @@ class Supervisor:
         secrets: Sequence[str],
     ) -> Outcome | None:
         token = attempt.payload.get("capability_token")
+        # A key that the gateway has taken out of the environment goes no further, not even as a
+        # word to be kept out of the log.
+        given = set(opened.env.values())
+        seen = [each for each in secrets if each in given]
         work = Work(
             payload=rows.payload,
             now=self._clock.now(),
             timeout=attempt.timeout,
             env=opened.env,
-            secrets=[each for each in (*secrets, *opened.tokens, token) if each],
+            secrets=[each for each in (*seen, *opened.tokens, token) if each],
+            kept=[each for each in secrets if each not in given],
             rows=rows,
         )
         try:
@@ -131,6 +136,7 @@ class Supervisor:
         outcome = judge(attempt, control, finished)
         if outcome is None:
             return None
+        outcome = redacted(outcome, Redaction(work.kept).text)
         if self._logs:
             self._logs.write(attempt, finished.log, outcome)
         return with_usage(outcome, opened)

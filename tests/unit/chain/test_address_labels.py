@@ -55,6 +55,9 @@ def test_the_checksum_is_that_of_eip_55(address: str) -> None:
         (f"address,label,label\n{A},x,y\n", "line 1 names the columns"),
         (f'address,label\n{A},"x\n', "line 2: "),
         ("", "empty"),
+        ("\ufeff", "empty"),
+        ("\ufeff \r\n", "empty"),
+        (f"address,label\n{A},half a \ud83d sign\n", "line 2: there is half a sign"),
         ("address,label\n" + "x" * CSV_MAX, "over"),
     ],
 )

@@ -124,6 +124,9 @@ def error(code: int, message: str) -> Reply:
         (answer([]), errors.Malformed),
         (answer({"id": 0}), errors.Malformed),
         (answer([{"id": 7, "result": 1}]), errors.Malformed),
+        (answer([{"id": [0], "result": 1}]), errors.Malformed),
+        (answer({"id": {}, "result": 1}), errors.Malformed),
+        (answer({"id": False, "result": 1}), errors.Malformed),
         (lambda handler, _: send(handler, 200, b"<html>"), errors.Malformed),
     ],
 )  # fmt: skip
@@ -137,6 +140,12 @@ def test_each_fault_has_a_type_of_its_own_and_the_next_call_works(
     assert caught.value.retryable
     assert "secret-token" not in str(caught.value)
     assert rpc.call("second") == "second"
+
+
+def test_an_answer_of_boxes_in_boxes_is_malformed(played: Played) -> None:
+    played.replies = [lambda handler, _: send(handler, 200, b"[" * 100_000)]
+    with Rpc(played.url, timeout=5) as client, pytest.raises(errors.Malformed):
+        client.call("first")
 
 
 def test_patience_that_is_asked_for_is_told(played: Played, rpc: Rpc) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import gzip
 import http.client
 import json
 import logging
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -287,6 +292,60 @@ def test_a_key_is_in_no_log_and_no_answer(main: Provider, caplog: pytest.LogCapt
     assert opened.tokens[0] not in caplog.text
 
 
+@pytest.mark.parametrize("status", [200, 400, 404])
+def test_a_provider_that_repeats_the_key_does_not_tell_the_operator(
+    main: Provider, status: int
+) -> None:
+    key = f"{KEY}/+ä"
+    env = {**ENV, "RPC_KEY": key}
+    with gateway(main=upstream(main)) as egress, egress.opened(env, 60) as opened:
+        for said in (key, quote(key, safe=""), json.dumps(key)[1:-1]):
+            main.answers(status, f'{{"error": "no app {said}, sorry"}}'.encode())
+            assert call(opened.env["RPC_URL"]) == (status, b'{"error": "no app ***, sorry"}')
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "error"),
+    [(socket.socket, "accept", OSError(errno.EMFILE, "too many")),
+     (threading.Thread, "start", RuntimeError("no thread"))],
+)  # fmt: skip
+def test_a_connection_that_cannot_be_taken_is_not_the_end_of_the_gateway(
+    main: Provider, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, error: Exception
+) -> None:
+    real, failing = getattr(owner, name), [True]
+
+    def fails_once(self: Any, *args: Any) -> Any:
+        if threading.current_thread().name == "trace-egress" and failing:
+            failing.clear()
+            raise error
+        return real(self, *args)
+
+    monkeypatch.setattr(owner, name, fails_once)
+    with gateway(main=upstream(main)) as egress, egress.opened(ENV, 60) as opened:
+        with contextlib.suppress(OSError):
+            call(opened.env["RPC_URL"])
+        assert not failing
+        assert call(opened.env["RPC_URL"])[0] == 200
+
+
+def test_an_answer_that_cannot_be_looked_through_is_given_up(main: Provider) -> None:
+    said = gzip.compress(KEY.encode())
+    main.answers(400, said, Content_Encoding="gzip")
+    with gateway(main=upstream(main)) as egress, egress.opened(ENV, 60) as opened:
+        answer = call(opened.env["RPC_URL"], headers={"Accept-Encoding": "gzip"})
+        assert (answer[0], code(answer)) == (502, "server_error")
+    _, headers, _ = main.seen[0]
+    assert headers["Accept-Encoding"] == "identity"
+
+
 def test_a_worker_without_upstreams_gives_a_slot_as_it_is() -> None:
-    with EgressGateway({}).opened(ENV, 60) as opened:
-        assert opened.env == ENV
+    env = {"RPC_UPSTREAM": "main", "RPC_URL": "http://127.0.0.1:8545", "OTHER_KEY": "its-own"}
+    with EgressGateway({}).opened(env, 60) as opened:
+        assert opened.env == env
+
+
+def test_a_worker_without_upstreams_refuses_the_key_of_one() -> None:
+    with pytest.raises(Rejected, match="RPC_KEY") as refused, EgressGateway({}).opened(ENV, 60):
+        pass
+    assert "TRACE_UPSTREAMS" in refused.value.message
+    assert KEY not in refused.value.message

@@ -292,6 +292,24 @@ def test_an_operator_calls_its_upstream_and_never_sees_the_key(
         assert "s3cr3t" not in text
 
 
+def test_a_key_that_the_gateway_keeps_never_reaches_the_process_of_the_operator(
+    platform: Platform, url: str, pool: ChildPool
+) -> None:
+    slot = {**RPC_SLOT, "secrets": {"RPC_KEY": "rpc_key", "OTHER": "other"}}
+    task = make_payload("ask_upstream", {"searches": True}, slot=slot)
+    with (
+        provider() as main,
+        gateway(main=upstream(main)) as egress,
+        working(url, pool, egress=egress) as worker,
+    ):
+        worker.secrets.values["other"] = "its-own"
+        platform.waiting.append(task)
+        platform.wait_for(task)
+        found = worker.log(task)[::-1]
+    assert "its-own" in found
+    assert "s3cr3t" not in found
+
+
 def test_a_report_says_whose_fault_the_end_is(
     platform: Platform, url: str, pool: ChildPool
 ) -> None:
