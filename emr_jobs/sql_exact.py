@@ -35,6 +35,25 @@ _BY_ORDER = {
     "SortArray": "sort_array",
 }
 _SECOND_ONLY = ("MaxBy", "MinBy")
+_PICKED_FROM: dict[str, slice] = {
+    **dict.fromkeys(("Coalesce", "Lag", "Lead"), slice(None)),
+    **dict.fromkeys(
+        (
+            "Alias",
+            "OuterReference",
+            "AggregateExpression",
+            "WindowExpression",
+            "CommonExpressionDef",
+        ),
+        slice(1),
+    ),
+    **dict.fromkeys(("First", "Last", "AnyValue", "NthValue", "MaxBy", "MinBy", "With"), slice(1)),
+    # What Spark puts in their place.
+    **dict.fromkeys(("Nvl", "Nvl2", "NullIf", "NullIfZero", "ZeroIfNull"), slice(1)),
+    "If": slice(1, None),
+}
+"""Parts of which an expression is one, as it is: Spark keeps no metadata there, but the digits are
+those of the column."""
 
 
 @dataclass
@@ -49,7 +68,11 @@ class _Expression:
     @property
     def number(self) -> int:
         told = self.fields.get("exprId")
-        return int(told["id"]) if isinstance(told, dict) else -1
+        if isinstance(told, dict):
+            return int(told["id"])
+        # What Spark writes once and uses twice is counted apart.
+        told = self.fields.get("id") if self.name.startswith("CommonExpression") else None
+        return -2 - int(told["id"]) if isinstance(told, dict) else -1
 
 
 def check_exact_numbers(rows: DataFrame, casts: Set[tuple[str, str]]) -> None:
@@ -62,7 +85,8 @@ def check_exact_numbers(rows: DataFrame, casts: Set[tuple[str, str]]) -> None:
     if not exact:
         return
     trees = [tree for node in _written(json.loads(plan.toJSON())) for tree in _trees(node)]
-    while any(_renamed(tree, exact) for tree in trees):
+    passed = list(_passed_on(plan))
+    while any(_renamed(tree, exact) for tree in trees) or _reached(passed, exact):
         pass
     for tree in trees:
         _check(tree, exact, casts)
@@ -80,6 +104,33 @@ def _exact_attributes(plan: Any) -> dict[int, str]:
                 if told:
                     found[int(attribute.exprId().id())] = str(attribute.name())
     return found
+
+
+def _passed_on(plan: Any) -> Iterator[tuple[int, int, str]]:
+    """Where a WITH or a UNION gives a column another number: the old one, the new one, its name."""
+    nodes = list(plan_nodes(plan))
+    tables = {
+        int(each.id()): each
+        for each in nodes
+        if each.getClass().getSimpleName() == "CTERelationDef"
+    }
+    for node in nodes:
+        name = node.getClass().getSimpleName()
+        if name == "Union":
+            sources = list(elements(node.children()))
+        elif name == "CTERelationRef":
+            sources = [tables[int(node.cteId())]]
+        else:
+            continue
+        for source in sources:
+            for old, new in zip(elements(source.output()), elements(node.output()), strict=True):
+                yield int(old.exprId().id()), int(new.exprId().id()), str(new.name())
+
+
+def _reached(passed: Sequence[tuple[int, int, str]], exact: dict[int, str]) -> bool:
+    found = {new: name for old, new, name in passed if old in exact and new not in exact}
+    exact.update(found)
+    return bool(found)
 
 
 def plan_nodes(plan: Any) -> Iterator[Any]:
@@ -109,11 +160,12 @@ def _renamed(expression: _Expression, exact: dict[int, str]) -> bool:
     """Note what is such an attribute under another name; says whether there was a new one."""
     found = False
     for each in _below(expression):
-        if each.name == "Alias" and each.number not in exact:
-            column = _exact(each, exact)
-            if column is not None:
-                exact[each.number] = str(each.fields.get("name"))
-                found = True
+        if each.name not in ("Alias", "CommonExpressionDef") or each.number in exact:
+            continue
+        column = _exact(each, exact)
+        if column is not None:
+            exact[each.number] = str(each.fields.get("name", column))
+            found = True
     return found
 
 
@@ -177,9 +229,31 @@ def _check_use(expression: _Expression, at: int, column: str, casts: Set[tuple[s
 
 
 def _exact(expression: _Expression, exact: Mapping[int, str]) -> str | None:
-    while expression.name in ("Alias", "OuterReference") and len(expression.children) == 1:
-        expression = expression.children[0]
-    return exact.get(expression.number) if expression.name == "AttributeReference" else None
+    """The column of exact text that an expression is, or picks."""
+    if expression.name in ("AttributeReference", "CommonExpressionRef"):
+        return exact.get(expression.number)
+    picked = (_exact(each, exact) for each in _picked(expression))
+    return next((each for each in picked if each is not None), None)
+
+
+def _picked(expression: _Expression) -> Sequence[_Expression]:
+    children = expression.children
+    if expression.name == "CaseWhen":
+        # Conditions and values in turn, and what is left over is that of ELSE.
+        return [*children[1::2], *children[len(children) // 2 * 2 :]]
+    if expression.name == "ScalarSubquery":
+        return _columns(expression.fields.get("plan"))[:1]
+    part = _PICKED_FROM.get(expression.name)
+    return children[part] if part is not None else ()
+
+
+def _columns(nodes: Any) -> Sequence[_Expression]:
+    """The columns of a subquery: of the first of its nodes that makes some."""
+    for node in nodes if isinstance(nodes, list) else ():
+        made = node.get("projectList", node.get("aggregateExpressions"))
+        if made is not None:
+            return [tree for each in made for tree in _of(each)]
+    return ()
 
 
 def _check_union(node: Any) -> None:

@@ -365,8 +365,7 @@ class _Judge:
             raise self._refused(above, f"{what} {name[:80]}", reason, fix)
 
     def _note_cast(self, child: Any, type_name: str) -> None:
-        if child.getClass().getName() == f"{_CATALYST}analysis.UnresolvedAttribute":
-            column = str(list(elements(child.nameParts()))[-1]).lower()
+        for column in _columns_in(child):
             self.judged.casts.add((column, type_name))
 
     def _refused(self, above: list[Any], what: str, reason: str, fix: str) -> SqlRefused:
@@ -378,6 +377,19 @@ def elements(collection: Any) -> Iterator[Any]:
     iterator = collection.iterator()
     while iterator.hasNext():
         yield iterator.next()
+
+
+def _columns_in(node: Any, depth: int = 0) -> Iterator[str]:
+    """The names of columns in a part that is not judged yet, which may be as deep as it likes."""
+    if not isinstance(node, JavaObject) or depth > DEPTH_MAX:
+        return
+    kind = node.getClass().getName()
+    if kind == f"{_CATALYST}analysis.UnresolvedAttribute":
+        yield str(list(elements(node.nameParts()))[-1]).lower()
+        return
+    inside = elements(node) if kind.startswith(_COLLECTIONS) else ()
+    for each in _fields(node) if kind in _WALKED else inside:
+        yield from _columns_in(each, depth + 1)
 
 
 def _fields(product: Any) -> list[Any]:
