@@ -48,7 +48,7 @@ _EXPRESSIONS = """
 Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Coalesce Concat
 CreateNamedStruct Cube Divide EqualNullSafe EqualTo Exists GreaterThan GreaterThanOrEqual
 GroupingSets ILike In InSubquery IntegralDivide IsNotNull IsNull LambdaFunction LateralSubquery
-LessThan LessThanOrEqual Like LikeAll LikeAny ListQuery Multiply NamedArgumentExpression Not
+LessThan LessThanOrEqual Like LikeAll LikeAny ListQuery Lower Multiply NamedArgumentExpression Not
 NotLikeAll NotLikeAny Or Overlay RLike Remainder Rollup ScalarSubquery ShiftLeft ShiftRight
 ShiftRightUnsigned SortOrder SpecifiedWindowFrame StringLocate StringTrim StringTrimBoth
 StringTrimLeft StringTrimRight Substring Subtract TimestampAdd TimestampDiff UnaryMinus

@@ -88,6 +88,8 @@ def test_an_exact_number_passes_with_union_and_subqueries(place: Place) -> None:
         ("SELECT (SELECT min(value) FROM logs) AS m FROM labels", "min of value"),
         ("SELECT address FROM logs GROUP BY address HAVING max(value) > 5", "max of value"),
         ("SELECT value FROM logs UNION ALL SELECT 'x'", "value in UNION"),
+        ("SELECT 1 AS n FROM logs WHERE value BETWEEN '1' AND '500'", ">= of value"),
+        ("SELECT 1 AS n FROM logs WHERE '5' BETWEEN '1' AND value", "<= of value"),
     ],
 )
 def test_what_would_lose_digits_is_refused(place: Place, sql: str, said: str) -> None:
