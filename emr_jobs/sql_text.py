@@ -21,12 +21,14 @@ REPEATED_MAX = 20
 """Of NOT, signs and types of types, each of which nests without a bracket."""
 
 _FIRST_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
+# As Spark's own lexer cuts it: what is text to one and code to the other would not be judged. A
+# line comment goes on behind a backslash, and a backslash in raw text is nothing but itself.
 _TOKEN = re.compile(
     r"""
       (?P<space>\s+)
-    | (?P<comment>--[^\r\n]*)
+    | (?P<comment>--(?:\\\n|[^\r\n])*)
     | (?P<open_comment>/\*)
-    | (?P<text>[rR]?'(?:[^'\\]|\\.|'')*' | [rR]?"(?:[^"\\]|\\.|"")*")
+    | (?P<text>[rR]'[^']*' | [rR]"[^"]*" | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*")
     | (?P<quoted>`(?:[^`]|``)*`)
     | (?P<number>\.?\d[\w.]*)
     | (?P<word>[^\W\d]\w*)
@@ -35,7 +37,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _TYPED_TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
-_TIME_TEXT = re.compile(r"\s*[+-]?\d[^\\]*")
+_TIME_TEXT = re.compile(r"\s*[+-]?\d+(?:-[^\\]*)?\s*")
+"""With a year: of a time alone, the day would be that of the run."""
 _NESTING_WORDS = {"NOT", "-", "+", "~"}
 
 
@@ -118,7 +121,8 @@ def _tokens(sql: str) -> Iterator[Token]:
 
 def _end_of_comment(sql: str, start: int) -> int:
     depth, at = 0, start
-    for match in re.compile(r"/\*|\*/").finditer(sql, start):
+    # What opens a hint opens no comment in a comment.
+    for match in re.compile(r"/\*(?!\+)|\*/").finditer(sql, start):
         depth += 1 if match.group() == "/*" else -1
         at = match.end()
         if depth == 0:
