@@ -39,6 +39,13 @@ _TOKEN = re.compile(
 _TYPED_TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
 _TIME_TEXT = re.compile(r"\s*[+-]?\d+(?:-[^\\]*)?\s*")
 """With a year: of a time alone, the day would be that of the run."""
+_FROM_INSIDE = ("EXTRACT", "TRIM", "BTRIM", "LTRIM", "RTRIM", "SUBSTRING", "SUBSTR", "OVERLAY")
+_BEFORE_COLUMNS = {
+    *".,([=<>!+-/%|&^~",
+    *("SELECT", "ALL", "DISTINCT", "BY", "AND", "OR", "NOT", "AS", "ON", "WHERE", "HAVING"),
+    *("CASE", "WHEN", "THEN", "ELSE", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE"),
+}
+"""Behind these, FROM and JOIN are columns: `from` is one of every transfer."""
 _NESTING_WORDS = {"NOT", "-", "+", "~"}
 
 
@@ -205,12 +212,10 @@ def _relations(sql: str, tokens: Sequence[Token], aliases: Iterable[str] | None)
             functions.pop()
         if each.kind != "word" or each.word not in ("FROM", "JOIN"):
             continue
+        if at and tokens[at - 1].word in _BEFORE_COLUMNS:
+            continue
         inside = functions[-1] if functions else ""
-        if each.word == "FROM" and (
-            inside in ("EXTRACT", "TRIM", "BTRIM", "LTRIM", "RTRIM", "SUBSTRING", "SUBSTR")
-            or inside == "OVERLAY"
-            or tokens[at - 1].word == "DISTINCT"
-        ):
+        if each.word == "FROM" and inside in _FROM_INSIDE:
             continue
         _relation(sql, tokens[at + 1 : at + 4], names, named)
 
