@@ -78,6 +78,8 @@ FUNCTIONS: frozenset[str] = frozenset(
     ).split()
 )
 
+TIME_FUNCTIONS: frozenset[str] = frozenset(_TIMES.split())
+
 IN_WINDOWS_ONLY: frozenset[str] = frozenset(
     ["first", "first_value", "last", "last_value", "nth_value"]
 )

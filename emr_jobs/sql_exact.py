@@ -57,9 +57,11 @@ those of the column."""
 
 
 @dataclass
-class _Expression:
+class Expression:
+    """A part of a plan that Spark told as JSON."""
+
     fields: Mapping[str, Any]
-    children: list[_Expression] = field(default_factory=list)
+    children: list[Expression] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -74,6 +76,15 @@ class _Expression:
         told = self.fields.get("id") if self.name.startswith("CommonExpression") else None
         return -2 - int(told["id"]) if isinstance(told, dict) else -1
 
+    def below(self) -> Iterator[Expression]:
+        """Itself and all that is in it, subqueries too."""
+        yield self
+        for child in self.children:
+            yield from child.below()
+        for value in self.fields.values():
+            for tree in _of(value):
+                yield from tree.below()
+
 
 def check_exact_numbers(rows: DataFrame, casts: Set[tuple[str, str]]) -> None:
     """Raise `SqlRefused` where a column of exact text is used as a number.
@@ -84,7 +95,7 @@ def check_exact_numbers(rows: DataFrame, casts: Set[tuple[str, str]]) -> None:
     exact = _exact_attributes(plan)
     if not exact:
         return
-    trees = [tree for node in _written(json.loads(plan.toJSON())) for tree in _trees(node)]
+    trees = list(expressions(json.loads(plan.toJSON())))
     passed = list(_passed_on(plan))
     while any(_renamed(tree, exact) for tree in trees) or _reached(passed, exact):
         pass
@@ -143,6 +154,12 @@ def plan_nodes(plan: Any) -> Iterator[Any]:
             yield from plan_nodes(each)
 
 
+def expressions(plan: Sequence[Mapping[str, Any]]) -> Iterator[Expression]:
+    """All that somebody wrote into a plan, which is given as JSON."""
+    for node in _written(plan):
+        yield from _trees(node)
+
+
 def _written(nodes: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """The same of a plan as JSON, which lists nodes in pre-order."""
     hidden = 0
@@ -156,10 +173,10 @@ def _written(nodes: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         yield node
 
 
-def _renamed(expression: _Expression, exact: dict[int, str]) -> bool:
+def _renamed(expression: Expression, exact: dict[int, str]) -> bool:
     """Note what is such an attribute under another name; says whether there was a new one."""
     found = False
-    for each in _below(expression):
+    for each in expression.below():
         if each.name not in ("Alias", "CommonExpressionDef") or each.number in exact:
             continue
         column = _exact(each, exact)
@@ -169,29 +186,19 @@ def _renamed(expression: _Expression, exact: dict[int, str]) -> bool:
     return found
 
 
-def _below(expression: _Expression) -> Iterator[_Expression]:
-    yield expression
-    for child in expression.children:
-        yield from _below(child)
-    for value in expression.fields.values():
-        for tree in _of(value):
-            yield from _below(tree)
-
-
-def _trees(node: Mapping[str, Any]) -> Iterator[_Expression]:
+def _trees(node: Mapping[str, Any]) -> Iterator[Expression]:
     for value in node.values():
         yield from _of(value)
 
 
-def _of(value: Any) -> Iterator[_Expression]:
+def _of(value: Any) -> Iterator[Expression]:
     """Expressions are lists in pre-order, wherever they stand in a node; so are subqueries."""
     if not isinstance(value, list) or not value:
         return
     first = value[0]
     if isinstance(first, dict) and "num-children" in first:
         if ".plans.logical." in first["class"]:
-            for node in _written(value):
-                yield from _trees(node)
+            yield from expressions(value)
         else:
             yield _tree(iter(value))
         return
@@ -199,22 +206,22 @@ def _of(value: Any) -> Iterator[_Expression]:
         yield from _of(each)
 
 
-def _tree(listed: Iterator[Mapping[str, Any]]) -> _Expression:
-    found = _Expression(next(listed))
+def _tree(listed: Iterator[Mapping[str, Any]]) -> Expression:
+    found = Expression(next(listed))
     for _ in range(int(found.fields["num-children"])):
         found.children.append(_tree(listed))
     return found
 
 
-def _check(expression: _Expression, exact: Mapping[int, str], casts: Set[tuple[str, str]]) -> None:
-    for each in _below(expression):
+def _check(expression: Expression, exact: Mapping[int, str], casts: Set[tuple[str, str]]) -> None:
+    for each in expression.below():
         for at, child in enumerate(each.children):
             column = _exact(child, exact)
             if column is not None:
                 _check_use(each, at, column, casts)
 
 
-def _check_use(expression: _Expression, at: int, column: str, casts: Set[tuple[str, str]]) -> None:
+def _check_use(expression: Expression, at: int, column: str, casts: Set[tuple[str, str]]) -> None:
     name = expression.name
     if name in _BY_ORDER and not (name in _SECOND_ONLY and at == 0):
         raise _refused(
@@ -228,7 +235,7 @@ def _check_use(expression: _Expression, at: int, column: str, casts: Set[tuple[s
             )
 
 
-def _exact(expression: _Expression, exact: Mapping[int, str]) -> str | None:
+def _exact(expression: Expression, exact: Mapping[int, str]) -> str | None:
     """The column of exact text that an expression is, or picks."""
     if expression.name in ("AttributeReference", "CommonExpressionRef"):
         return exact.get(expression.number)
@@ -236,7 +243,7 @@ def _exact(expression: _Expression, exact: Mapping[int, str]) -> str | None:
     return next((each for each in picked if each is not None), None)
 
 
-def _picked(expression: _Expression) -> Sequence[_Expression]:
+def _picked(expression: Expression) -> Sequence[Expression]:
     children = expression.children
     if expression.name == "CaseWhen":
         # Conditions and values in turn, and what is left over is that of ELSE.
@@ -247,7 +254,7 @@ def _picked(expression: _Expression) -> Sequence[_Expression]:
     return children[part] if part is not None else ()
 
 
-def _columns(nodes: Any) -> Sequence[_Expression]:
+def _columns(nodes: Any) -> Sequence[Expression]:
     """The columns of a subquery: of the first of its nodes that makes some."""
     for node in nodes if isinstance(nodes, list) else ():
         made = node.get("projectList", node.get("aggregateExpressions"))

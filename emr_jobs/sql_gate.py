@@ -24,9 +24,11 @@ from emr_jobs.sql_allowed import (
     NAMES_THAT_ARE_CALLS,
     REASONS,
     TABLE_FUNCTIONS,
+    TIME_FUNCTIONS,
 )
 from emr_jobs.sql_text import SqlRefused, check_text, refused_relation
 
+TIMES = ("date", "timestamp", "timestamp_ntz")
 DEPTH_MAX = 150
 RELATIONS_MAX = 200
 """That are read once every WITH is written out: a small text can name billions."""
@@ -268,6 +270,23 @@ class _Judge:
         if name in _CAST_CALLS and len(arguments) == 1:
             self._note_cast(arguments[0], _CAST_CALLS[name])
 
+    def _check_unresolvedinlinetable(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> None:
+        """Spark makes values of its expressions before the plan can be asked for clocks."""
+        for kind, each in _below(node):
+            time = kind == f"{_CATALYST}expressions.Cast" and each.dataType().typeName() in TIMES
+            if kind == f"{_CATALYST}analysis.UnresolvedFunction":
+                name = str(list(elements(each.nameParts()))[-1]).lower()
+                time = name in TIME_FUNCTIONS
+            if time:
+                raise self._refused(
+                    [*above, each],
+                    "a time that VALUES computes",
+                    "may be another one in each run",
+                    "write it as a date: date '2026-01-31', or compute it in the SELECT",
+                )
+
     def _check_unresolvedtablevaluedfunction(
         self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
     ) -> None:
@@ -365,8 +384,10 @@ class _Judge:
             raise self._refused(above, f"{what} {name[:80]}", reason, fix)
 
     def _note_cast(self, child: Any, type_name: str) -> None:
-        for column in _columns_in(child):
-            self.judged.casts.add((column, type_name))
+        for kind, each in _below(child):
+            if kind == f"{_CATALYST}analysis.UnresolvedAttribute":
+                column = str(list(elements(each.nameParts()))[-1]).lower()
+                self.judged.casts.add((column, type_name))
 
     def _refused(self, above: list[Any], what: str, reason: str, fix: str) -> SqlRefused:
         return SqlRefused(what, reason, _origin(above), fix)
@@ -379,17 +400,15 @@ def elements(collection: Any) -> Iterator[Any]:
         yield iterator.next()
 
 
-def _columns_in(node: Any, depth: int = 0) -> Iterator[str]:
-    """The names of columns in a part that is not judged yet, which may be as deep as it likes."""
+def _below(node: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """A part that is not judged yet, with all that is in it; it may be as deep as it likes."""
     if not isinstance(node, JavaObject) or depth > DEPTH_MAX:
         return
     kind = node.getClass().getName()
-    if kind == f"{_CATALYST}analysis.UnresolvedAttribute":
-        yield str(list(elements(node.nameParts()))[-1]).lower()
-        return
+    yield kind, node
     inside = elements(node) if kind.startswith(_COLLECTIONS) else ()
     for each in _fields(node) if kind in _WALKED else inside:
-        yield from _columns_in(each, depth + 1)
+        yield from _below(each, depth + 1)
 
 
 def _fields(product: Any) -> list[Any]:

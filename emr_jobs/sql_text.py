@@ -37,7 +37,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _TYPED_TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
-_TIME_TEXT = re.compile(r"\s*[+-]?\d+(?:-[^\\]*)?\s*")
+TIME_TEXT = re.compile(r"\s*[+-]?\d+(?:-[^\\]*)?\s*")
 """With a year: of a time alone, the day would be that of the run."""
 _FROM_INSIDE = ("EXTRACT", "TRIM", "BTRIM", "LTRIM", "RTRIM", "SUBSTRING", "SUBSTR", "OVERLAY")
 _BEFORE_COLUMNS = {
@@ -180,7 +180,7 @@ def _literals(sql: str, tokens: Sequence[Token]) -> None:
     for each, after in pairwise(tokens):
         if each.word in _TYPED_TIMES and after.kind == "text":
             inside = after.text.lstrip("rR")[1:-1]
-            if not _TIME_TEXT.fullmatch(inside):
+            if not TIME_TEXT.fullmatch(inside):
                 raise SqlRefused(
                     f"{each.text} {after.text[:40]}",
                     "is not written as a date",

@@ -171,6 +171,49 @@ def test_decimals_are_exact_and_an_overflow_is_an_error(place: Place) -> None:
     assert "overflow" in found.message.lower()
 
 
+@pytest.mark.parametrize(
+    "time",
+    [
+        "CAST('now' AS timestamp)",
+        "CAST(' Today ' AS date)",
+        "CAST(concat('no', 'w') AS timestamp)",
+        "to_timestamp('12:00')",
+        "to_date('yesterday')",
+        "date('today')",
+        "try_cast('T10:00' AS timestamp)",
+        "try_to_timestamp('now')",
+        "date_trunc('day', 'now')",
+        "date_add('today', 1)",
+        "date '2026-01-01' < 'today'",
+        "coalesce(timestamp_seconds(block_number), 'now')",
+        "(SELECT to_date('today'))",
+        "(SELECT max(block_number) FROM logs WHERE to_date('today') > date '2026-01-01')",
+        "(SELECT x FROM VALUES (to_timestamp('12:00')) AS t(x))",
+        "(SELECT x FROM VALUES (CAST('12:00' AS timestamp)) AS t(x))",
+    ],
+)
+def test_a_constant_that_is_a_clock_is_refused(place: Place, time: str) -> None:
+    found = failure(place, f"SELECT {time} AS t FROM logs")  # noqa: S608
+    assert found.code == "SqlRefused", found
+    assert "a date" in found.message
+
+
+def test_constants_that_are_written_as_dates_are_times(place: Place) -> None:
+    sql = """SELECT hour(CAST('2026-01-31 12:00:00' AS timestamp)) AS a, to_date('2026-01-31') AS b,
+        to_date(date_trunc('month', timestamp '2026-01-15')) AS c, CAST(NULL AS date) AS d,
+        year(to_timestamp('31.01.2026', 'dd.MM.yyyy')) AS e, timestamp_seconds(5) > '1970' AS f,
+        year(x) AS g
+        FROM VALUES (date '2026-01-31') AS t(x)"""
+    [row] = rows(place, sql)
+    assert (row["a"], str(row["b"]), str(row["c"]), row["d"]) == (
+        12,
+        "2026-01-31",
+        "2026-01-01",
+        None,
+    )
+    assert (row["e"], row["f"], row["g"]) == (2026, True, 2026)
+
+
 def test_a_failure_does_not_repeat_the_statement(place: Place) -> None:
     found = failure(place, "SELECT 1 / (block_number - 1) AS secret_thing FROM logs")
     assert "zero" in found.message.lower()
