@@ -171,6 +171,7 @@ class _Judge:
     def __init__(self, aliases: Iterable[str]) -> None:
         self._aliases = {each.lower(): each for each in aliases}
         self._cubes = self._groupings = 0
+        self._ordered_windows: frozenset[str] = frozenset()
         self.judged = Judged()
 
     def relations(
@@ -212,7 +213,8 @@ class _Judge:
                 return found
         if name == "WindowExpression" or name == "UnresolvedWindowExpression":
             first, *rest = _fields(node)
-            return self.relations(first, tables, here, True) + self._all(rest, tables, here)
+            ordered = self._is_ordered(rest[0])
+            return self.relations(first, tables, here, ordered) + self._all(rest, tables, here)
         if name == "AggregateExpression" and window:
             first, *rest = _fields(node)
             return self.relations(first, tables, here, True) + self._all(rest, tables, here)
@@ -257,6 +259,24 @@ class _Judge:
             count = self.relations(each._2(), inside, above)
             inside[str(each._1()).lower()] = self._limited(count, above)
         return self.relations(node.child(), inside, above)
+
+    def _check_withwindowdefinition(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> int | None:
+        outside, named = self._ordered_windows, list(elements(node.windowDefinitions()))
+        again = {str(each._1()) for each in named}
+        ordered = {str(each._1()) for each in named if self._is_ordered(each._2())}
+        self._ordered_windows = (outside - again) | ordered
+        try:
+            return self._limited(self._all(_fields(node), tables, above), above)
+        finally:
+            self._ordered_windows = outside
+
+    def _is_ordered(self, window: Any) -> bool:
+        """`window` is written out, or the name of one."""
+        if window.getClass().getSimpleName() == "WindowSpecReference":
+            return str(window.name()) in self._ordered_windows
+        return not window.orderSpec().isEmpty()
 
     def _check_unresolvedfunction(
         self, node: Any, tables: Mapping[str, int], above: list[Any], window: bool

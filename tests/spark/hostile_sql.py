@@ -145,6 +145,15 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "a sample of rows": ("SELECT * FROM logs TABLESAMPLE (10 ROWS)", "LIMIT"),
     "LIMIT without an order": ("SELECT * FROM logs LIMIT 3", "LIMIT"),
     "the first of any order": ("SELECT first(address) AS x FROM logs", "first"),
+    "the first of a window without an order": (
+        "SELECT first_value(address) OVER (PARTITION BY value) AS x FROM logs",
+        "without an order",
+    ),
+    "the last of a named window without an order": (
+        "SELECT last(address) OVER w AS x, first(address) OVER o AS y FROM logs "
+        "WINDOW w AS (PARTITION BY value), o AS (ORDER BY value)",
+        "without an order",
+    ),
     "any value": ("SELECT any_value(address) AS x FROM logs", "any_value"),
     # What would take the session down
     "deep brackets": (f"SELECT {DEEP} AS n FROM logs", "nested deeper"),
