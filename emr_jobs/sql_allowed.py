@@ -14,8 +14,8 @@ try_sum var_pop var_samp variance
 """
 _WINDOWS = "cume_dist dense_rank lag lead ntile percent_rank rank row_number"
 _CONDITIONS = """
-case coalesce equal_null greatest if ifnull isnan isnotnull isnull least nanvl nullif nullifzero nvl
-nvl2 when zeroifnull
+between case coalesce equal_null greatest if ifnull isnan isnotnull isnull least nanvl nullif
+nullifzero nvl nvl2 when zeroifnull
 """
 _NUMBERS = """
 abs acos acosh asin asinh atan atan2 atanh bin bit_count bit_get bround cbrt ceil ceiling conv cos
@@ -77,6 +77,8 @@ FUNCTIONS: frozenset[str] = frozenset(
         )
     ).split()
 )
+
+TIME_FUNCTIONS: frozenset[str] = frozenset(_TIMES.split())
 
 IN_WINDOWS_ONLY: frozenset[str] = frozenset(
     ["first", "first_value", "last", "last_value", "nth_value"]

@@ -35,12 +35,33 @@ _BY_ORDER = {
     "SortArray": "sort_array",
 }
 _SECOND_ONLY = ("MaxBy", "MinBy")
+_PICKED_FROM: dict[str, slice] = {
+    **dict.fromkeys(("Coalesce", "Lag", "Lead"), slice(None)),
+    **dict.fromkeys(
+        (
+            "Alias",
+            "OuterReference",
+            "AggregateExpression",
+            "WindowExpression",
+            "CommonExpressionDef",
+        ),
+        slice(1),
+    ),
+    **dict.fromkeys(("First", "Last", "AnyValue", "NthValue", "MaxBy", "MinBy", "With"), slice(1)),
+    # What Spark puts in their place.
+    **dict.fromkeys(("Nvl", "Nvl2", "NullIf", "NullIfZero", "ZeroIfNull"), slice(1)),
+    "If": slice(1, None),
+}
+"""Parts of which an expression is one, as it is: Spark keeps no metadata there, but the digits are
+those of the column."""
 
 
 @dataclass
-class _Expression:
+class Expression:
+    """A part of a plan that Spark told as JSON."""
+
     fields: Mapping[str, Any]
-    children: list[_Expression] = field(default_factory=list)
+    children: list[Expression] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -49,7 +70,20 @@ class _Expression:
     @property
     def number(self) -> int:
         told = self.fields.get("exprId")
-        return int(told["id"]) if isinstance(told, dict) else -1
+        if isinstance(told, dict):
+            return int(told["id"])
+        # What Spark writes once and uses twice is counted apart.
+        told = self.fields.get("id") if self.name.startswith("CommonExpression") else None
+        return -2 - int(told["id"]) if isinstance(told, dict) else -1
+
+    def below(self) -> Iterator[Expression]:
+        """Itself and all that is in it, subqueries too."""
+        yield self
+        for child in self.children:
+            yield from child.below()
+        for value in self.fields.values():
+            for tree in _of(value):
+                yield from tree.below()
 
 
 def check_exact_numbers(rows: DataFrame, casts: Set[tuple[str, str]]) -> None:
@@ -61,8 +95,9 @@ def check_exact_numbers(rows: DataFrame, casts: Set[tuple[str, str]]) -> None:
     exact = _exact_attributes(plan)
     if not exact:
         return
-    trees = [tree for node in _written(json.loads(plan.toJSON())) for tree in _trees(node)]
-    while any(_renamed(tree, exact) for tree in trees):
+    trees = list(expressions(json.loads(plan.toJSON())))
+    passed = list(_passed_on(plan))
+    while any(_renamed(tree, exact) for tree in trees) or _reached(passed, exact):
         pass
     for tree in trees:
         _check(tree, exact, casts)
@@ -82,6 +117,33 @@ def _exact_attributes(plan: Any) -> dict[int, str]:
     return found
 
 
+def _passed_on(plan: Any) -> Iterator[tuple[int, int, str]]:
+    """Where a WITH or a UNION gives a column another number: the old one, the new one, its name."""
+    nodes = list(plan_nodes(plan))
+    tables = {
+        int(each.id()): each
+        for each in nodes
+        if each.getClass().getSimpleName() == "CTERelationDef"
+    }
+    for node in nodes:
+        name = node.getClass().getSimpleName()
+        if name == "Union":
+            sources = list(elements(node.children()))
+        elif name == "CTERelationRef":
+            sources = [tables[int(node.cteId())]]
+        else:
+            continue
+        for source in sources:
+            for old, new in zip(elements(source.output()), elements(node.output()), strict=True):
+                yield int(old.exprId().id()), int(new.exprId().id()), str(new.name())
+
+
+def _reached(passed: Sequence[tuple[int, int, str]], exact: dict[int, str]) -> bool:
+    found = {new: name for old, new, name in passed if old in exact and new not in exact}
+    exact.update(found)
+    return bool(found)
+
+
 def plan_nodes(plan: Any) -> Iterator[Any]:
     """Of what somebody wrote: what is below an input's view is ours."""
     yield plan
@@ -90,6 +152,12 @@ def plan_nodes(plan: Any) -> Iterator[Any]:
     for collection in (plan.children(), plan.subqueries()):
         for each in elements(collection):
             yield from plan_nodes(each)
+
+
+def expressions(plan: Sequence[Mapping[str, Any]]) -> Iterator[Expression]:
+    """All that somebody wrote into a plan, which is given as JSON."""
+    for node in _written(plan):
+        yield from _trees(node)
 
 
 def _written(nodes: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -105,41 +173,32 @@ def _written(nodes: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         yield node
 
 
-def _renamed(expression: _Expression, exact: dict[int, str]) -> bool:
+def _renamed(expression: Expression, exact: dict[int, str]) -> bool:
     """Note what is such an attribute under another name; says whether there was a new one."""
     found = False
-    for each in _below(expression):
-        if each.name == "Alias" and each.number not in exact:
-            column = _exact(each, exact)
-            if column is not None:
-                exact[each.number] = str(each.fields.get("name"))
-                found = True
+    for each in expression.below():
+        if each.name not in ("Alias", "CommonExpressionDef") or each.number in exact:
+            continue
+        column = _exact(each, exact)
+        if column is not None:
+            exact[each.number] = str(each.fields.get("name", column))
+            found = True
     return found
 
 
-def _below(expression: _Expression) -> Iterator[_Expression]:
-    yield expression
-    for child in expression.children:
-        yield from _below(child)
-    for value in expression.fields.values():
-        for tree in _of(value):
-            yield from _below(tree)
-
-
-def _trees(node: Mapping[str, Any]) -> Iterator[_Expression]:
+def _trees(node: Mapping[str, Any]) -> Iterator[Expression]:
     for value in node.values():
         yield from _of(value)
 
 
-def _of(value: Any) -> Iterator[_Expression]:
+def _of(value: Any) -> Iterator[Expression]:
     """Expressions are lists in pre-order, wherever they stand in a node; so are subqueries."""
     if not isinstance(value, list) or not value:
         return
     first = value[0]
     if isinstance(first, dict) and "num-children" in first:
         if ".plans.logical." in first["class"]:
-            for node in _written(value):
-                yield from _trees(node)
+            yield from expressions(value)
         else:
             yield _tree(iter(value))
         return
@@ -147,22 +206,22 @@ def _of(value: Any) -> Iterator[_Expression]:
         yield from _of(each)
 
 
-def _tree(listed: Iterator[Mapping[str, Any]]) -> _Expression:
-    found = _Expression(next(listed))
+def _tree(listed: Iterator[Mapping[str, Any]]) -> Expression:
+    found = Expression(next(listed))
     for _ in range(int(found.fields["num-children"])):
         found.children.append(_tree(listed))
     return found
 
 
-def _check(expression: _Expression, exact: Mapping[int, str], casts: Set[tuple[str, str]]) -> None:
-    for each in _below(expression):
+def _check(expression: Expression, exact: Mapping[int, str], casts: Set[tuple[str, str]]) -> None:
+    for each in expression.below():
         for at, child in enumerate(each.children):
             column = _exact(child, exact)
             if column is not None:
                 _check_use(each, at, column, casts)
 
 
-def _check_use(expression: _Expression, at: int, column: str, casts: Set[tuple[str, str]]) -> None:
+def _check_use(expression: Expression, at: int, column: str, casts: Set[tuple[str, str]]) -> None:
     name = expression.name
     if name in _BY_ORDER and not (name in _SECOND_ONLY and at == 0):
         raise _refused(
@@ -176,10 +235,32 @@ def _check_use(expression: _Expression, at: int, column: str, casts: Set[tuple[s
             )
 
 
-def _exact(expression: _Expression, exact: Mapping[int, str]) -> str | None:
-    while expression.name in ("Alias", "OuterReference") and len(expression.children) == 1:
-        expression = expression.children[0]
-    return exact.get(expression.number) if expression.name == "AttributeReference" else None
+def _exact(expression: Expression, exact: Mapping[int, str]) -> str | None:
+    """The column of exact text that an expression is, or picks."""
+    if expression.name in ("AttributeReference", "CommonExpressionRef"):
+        return exact.get(expression.number)
+    picked = (_exact(each, exact) for each in _picked(expression))
+    return next((each for each in picked if each is not None), None)
+
+
+def _picked(expression: Expression) -> Sequence[Expression]:
+    children = expression.children
+    if expression.name == "CaseWhen":
+        # Conditions and values in turn, and what is left over is that of ELSE.
+        return [*children[1::2], *children[len(children) // 2 * 2 :]]
+    if expression.name == "ScalarSubquery":
+        return _columns(expression.fields.get("plan"))[:1]
+    part = _PICKED_FROM.get(expression.name)
+    return children[part] if part is not None else ()
+
+
+def _columns(nodes: Any) -> Sequence[Expression]:
+    """The columns of a subquery: of the first of its nodes that makes some."""
+    for node in nodes if isinstance(nodes, list) else ():
+        made = node.get("projectList", node.get("aggregateExpressions"))
+        if made is not None:
+            return [tree for each in made for tree in _of(each)]
+    return ()
 
 
 def _check_union(node: Any) -> None:

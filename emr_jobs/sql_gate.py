@@ -24,9 +24,11 @@ from emr_jobs.sql_allowed import (
     NAMES_THAT_ARE_CALLS,
     REASONS,
     TABLE_FUNCTIONS,
+    TIME_FUNCTIONS,
 )
 from emr_jobs.sql_text import SqlRefused, check_text, refused_relation
 
+TIMES = ("date", "timestamp", "timestamp_ntz")
 DEPTH_MAX = 150
 RELATIONS_MAX = 200
 """That are read once every WITH is written out: a small text can name billions."""
@@ -48,7 +50,7 @@ _EXPRESSIONS = """
 Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Coalesce Concat
 CreateNamedStruct Cube Divide EqualNullSafe EqualTo Exists GreaterThan GreaterThanOrEqual
 GroupingSets ILike In InSubquery IntegralDivide IsNotNull IsNull LambdaFunction LateralSubquery
-LessThan LessThanOrEqual Like LikeAll LikeAny ListQuery Multiply NamedArgumentExpression Not
+LessThan LessThanOrEqual Like LikeAll LikeAny ListQuery Lower Multiply NamedArgumentExpression Not
 NotLikeAll NotLikeAny Or Overlay RLike Remainder Rollup ScalarSubquery ShiftLeft ShiftRight
 ShiftRightUnsigned SortOrder SpecifiedWindowFrame StringLocate StringTrim StringTrimBoth
 StringTrimLeft StringTrimRight Substring Subtract TimestampAdd TimestampDiff UnaryMinus
@@ -169,6 +171,7 @@ class _Judge:
     def __init__(self, aliases: Iterable[str]) -> None:
         self._aliases = {each.lower(): each for each in aliases}
         self._cubes = self._groupings = 0
+        self._ordered_windows: frozenset[str] = frozenset()
         self.judged = Judged()
 
     def relations(
@@ -210,7 +213,8 @@ class _Judge:
                 return found
         if name == "WindowExpression" or name == "UnresolvedWindowExpression":
             first, *rest = _fields(node)
-            return self.relations(first, tables, here, True) + self._all(rest, tables, here)
+            ordered = self._is_ordered(rest[0])
+            return self.relations(first, tables, here, ordered) + self._all(rest, tables, here)
         if name == "AggregateExpression" and window:
             first, *rest = _fields(node)
             return self.relations(first, tables, here, True) + self._all(rest, tables, here)
@@ -256,6 +260,24 @@ class _Judge:
             inside[str(each._1()).lower()] = self._limited(count, above)
         return self.relations(node.child(), inside, above)
 
+    def _check_withwindowdefinition(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> int | None:
+        outside, named = self._ordered_windows, list(elements(node.windowDefinitions()))
+        again = {str(each._1()) for each in named}
+        ordered = {str(each._1()) for each in named if self._is_ordered(each._2())}
+        self._ordered_windows = (outside - again) | ordered
+        try:
+            return self._limited(self._all(_fields(node), tables, above), above)
+        finally:
+            self._ordered_windows = outside
+
+    def _is_ordered(self, window: Any) -> bool:
+        """`window` is written out, or the name of one."""
+        if window.getClass().getSimpleName() == "WindowSpecReference":
+            return str(window.name()) in self._ordered_windows
+        return not window.orderSpec().isEmpty()
+
     def _check_unresolvedfunction(
         self, node: Any, tables: Mapping[str, int], above: list[Any], window: bool
     ) -> None:
@@ -267,6 +289,23 @@ class _Judge:
         arguments = list(elements(node.arguments()))
         if name in _CAST_CALLS and len(arguments) == 1:
             self._note_cast(arguments[0], _CAST_CALLS[name])
+
+    def _check_unresolvedinlinetable(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> None:
+        """Spark makes values of its expressions before the plan can be asked for clocks."""
+        for kind, each in _below(node):
+            time = kind == f"{_CATALYST}expressions.Cast" and each.dataType().typeName() in TIMES
+            if kind == f"{_CATALYST}analysis.UnresolvedFunction":
+                name = str(list(elements(each.nameParts()))[-1]).lower()
+                time = name in TIME_FUNCTIONS
+            if time:
+                raise self._refused(
+                    [*above, each],
+                    "a time that VALUES computes",
+                    "may be another one in each run",
+                    "write it as a date: date '2026-01-31', or compute it in the SELECT",
+                )
 
     def _check_unresolvedtablevaluedfunction(
         self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
@@ -365,9 +404,10 @@ class _Judge:
             raise self._refused(above, f"{what} {name[:80]}", reason, fix)
 
     def _note_cast(self, child: Any, type_name: str) -> None:
-        if child.getClass().getName() == f"{_CATALYST}analysis.UnresolvedAttribute":
-            column = str(list(elements(child.nameParts()))[-1]).lower()
-            self.judged.casts.add((column, type_name))
+        for kind, each in _below(child):
+            if kind == f"{_CATALYST}analysis.UnresolvedAttribute":
+                column = str(list(elements(each.nameParts()))[-1]).lower()
+                self.judged.casts.add((column, type_name))
 
     def _refused(self, above: list[Any], what: str, reason: str, fix: str) -> SqlRefused:
         return SqlRefused(what, reason, _origin(above), fix)
@@ -378,6 +418,17 @@ def elements(collection: Any) -> Iterator[Any]:
     iterator = collection.iterator()
     while iterator.hasNext():
         yield iterator.next()
+
+
+def _below(node: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """A part that is not judged yet, with all that is in it; it may be as deep as it likes."""
+    if not isinstance(node, JavaObject) or depth > DEPTH_MAX:
+        return
+    kind = node.getClass().getName()
+    yield kind, node
+    inside = elements(node) if kind.startswith(_COLLECTIONS) else ()
+    for each in _fields(node) if kind in _WALKED else inside:
+        yield from _below(each, depth + 1)
 
 
 def _fields(product: Any) -> list[Any]:

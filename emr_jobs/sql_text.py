@@ -21,12 +21,14 @@ REPEATED_MAX = 20
 """Of NOT, signs and types of types, each of which nests without a bracket."""
 
 _FIRST_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
+# As Spark's own lexer cuts it: what is text to one and code to the other would not be judged. A
+# line comment goes on behind a backslash, and a backslash in raw text is nothing but itself.
 _TOKEN = re.compile(
     r"""
       (?P<space>\s+)
-    | (?P<comment>--[^\r\n]*)
+    | (?P<comment>--(?:\\\n|[^\r\n])*)
     | (?P<open_comment>/\*)
-    | (?P<text>[rR]?'(?:[^'\\]|\\.|'')*' | [rR]?"(?:[^"\\]|\\.|"")*")
+    | (?P<text>[rR]'[^']*' | [rR]"[^"]*" | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*")
     | (?P<quoted>`(?:[^`]|``)*`)
     | (?P<number>\.?\d[\w.]*)
     | (?P<word>[^\W\d]\w*)
@@ -35,7 +37,15 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _TYPED_TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
-_TIME_TEXT = re.compile(r"\s*[+-]?\d[^\\]*")
+TIME_TEXT = re.compile(r"\s*[+-]?\d+(?:-[^\\]*)?\s*")
+"""With a year: of a time alone, the day would be that of the run."""
+_FROM_INSIDE = ("EXTRACT", "TRIM", "BTRIM", "LTRIM", "RTRIM", "SUBSTRING", "SUBSTR", "OVERLAY")
+_BEFORE_COLUMNS = {
+    *".,([=<>!+-/%|&^~",
+    *("SELECT", "ALL", "DISTINCT", "BY", "AND", "OR", "NOT", "AS", "ON", "WHERE", "HAVING"),
+    *("CASE", "WHEN", "THEN", "ELSE", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE"),
+}
+"""Behind these, FROM and JOIN are columns: `from` is one of every transfer."""
 _NESTING_WORDS = {"NOT", "-", "+", "~"}
 
 
@@ -118,7 +128,8 @@ def _tokens(sql: str) -> Iterator[Token]:
 
 def _end_of_comment(sql: str, start: int) -> int:
     depth, at = 0, start
-    for match in re.compile(r"/\*|\*/").finditer(sql, start):
+    # What opens a hint opens no comment in a comment.
+    for match in re.compile(r"/\*(?!\+)|\*/").finditer(sql, start):
         depth += 1 if match.group() == "/*" else -1
         at = match.end()
         if depth == 0:
@@ -169,7 +180,7 @@ def _literals(sql: str, tokens: Sequence[Token]) -> None:
     for each, after in pairwise(tokens):
         if each.word in _TYPED_TIMES and after.kind == "text":
             inside = after.text.lstrip("rR")[1:-1]
-            if not _TIME_TEXT.fullmatch(inside):
+            if not TIME_TEXT.fullmatch(inside):
                 raise SqlRefused(
                     f"{each.text} {after.text[:40]}",
                     "is not written as a date",
@@ -201,12 +212,10 @@ def _relations(sql: str, tokens: Sequence[Token], aliases: Iterable[str] | None)
             functions.pop()
         if each.kind != "word" or each.word not in ("FROM", "JOIN"):
             continue
+        if at and tokens[at - 1].word in _BEFORE_COLUMNS:
+            continue
         inside = functions[-1] if functions else ""
-        if each.word == "FROM" and (
-            inside in ("EXTRACT", "TRIM", "BTRIM", "LTRIM", "RTRIM", "SUBSTRING", "SUBSTR")
-            or inside == "OVERLAY"
-            or tokens[at - 1].word == "DISTINCT"
-        ):
+        if each.word == "FROM" and inside in _FROM_INSIDE:
             continue
         _relation(sql, tokens[at + 1 : at + 4], names, named)
 

@@ -16,6 +16,7 @@ from emr_jobs.configs import COLUMN_PATTERN
 from emr_jobs.operators.sql_transform_config import SqlTransformConfig
 from emr_jobs.session import prepare
 from emr_jobs.spark_io import SparkIO
+from emr_jobs.sql_clock import check_constant_times
 from emr_jobs.sql_exact import check_exact_numbers
 from emr_jobs.sql_gate import elements, judge
 from emr_jobs.sql_text import SqlRefused, unquoted
@@ -41,6 +42,7 @@ def run(task: SparkTask, io: SparkIO) -> None:
         frames = {alias: io.read(alias, session=session) for alias in sorted(judged.reads)}
         rows = select(session, config.sql, frames)
         check_exact_numbers(rows, judged.casts)
+        check_constant_times(rows)
     except SqlRefused as refused:
         raise OperatorFailed(str(refused), code="SqlRefused") from refused
     rows = typed_as(rows, config.types)

@@ -120,6 +120,23 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "a clock in a literal": ("SELECT timestamp 'now' AS x FROM logs", "not written as a date"),
     "a clock in capitals": ("SELECT DATE ' Today ' AS x FROM logs", "not written as a date"),
     "a clock in escapes": (r"SELECT date 't\u006fday' AS x FROM logs", "not written as a date"),
+    "a clock behind a hint in a comment": (
+        "SELECT /* /*+ */ timestamp 'now' AS x FROM logs -- */",
+        "not written as a date",
+    ),
+    "a clock behind a raw text": (
+        r"SELECT r'\' AS a, timestamp 'now' AS x FROM logs -- '",
+        "not written as a date",
+    ),
+    "a clock behind a raw text in double quotes": (
+        r'SELECT R"\" AS a, timestamp "now" AS x FROM logs -- "',
+        "not written as a date",
+    ),
+    "a clock behind a comment that goes on": (
+        "SELECT -- \\\n'\ntimestamp 'now' AS x FROM logs -- '",
+        "not written as a date",
+    ),
+    "a time without a day": ("SELECT timestamp '12:00:00' AS x", "not written as a date"),
     "chance": ("SELECT rand() AS x FROM logs", "differs from run to run"),
     "uuid": ("SELECT uuid() AS x FROM logs", "differs from run to run"),
     "shuffle": ("SELECT shuffle(array(1, 2)) AS x FROM logs", "differs from run to run"),
@@ -128,6 +145,15 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "a sample of rows": ("SELECT * FROM logs TABLESAMPLE (10 ROWS)", "LIMIT"),
     "LIMIT without an order": ("SELECT * FROM logs LIMIT 3", "LIMIT"),
     "the first of any order": ("SELECT first(address) AS x FROM logs", "first"),
+    "the first of a window without an order": (
+        "SELECT first_value(address) OVER (PARTITION BY value) AS x FROM logs",
+        "without an order",
+    ),
+    "the last of a named window without an order": (
+        "SELECT last(address) OVER w AS x, first(address) OVER o AS y FROM logs "
+        "WINDOW w AS (PARTITION BY value), o AS (ORDER BY value)",
+        "without an order",
+    ),
     "any value": ("SELECT any_value(address) AS x FROM logs", "any_value"),
     # What would take the session down
     "deep brackets": (f"SELECT {DEEP} AS n FROM logs", "nested deeper"),

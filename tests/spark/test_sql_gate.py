@@ -70,6 +70,15 @@ HEALTHY = {
     "comments": "/* a /* nested */ comment */ SELECT 1 AS n -- one\nFROM logs",
     "other case": "select ADDRESS as a from LOGS",
     "a qualified column of a strange name": "SELECT l.user AS u FROM (SELECT 1 AS `user`) l",
+    "a column called from": """SELECT t.from AS sender, from AS again, lower(from) AS l, t.to
+        FROM (SELECT address AS from, value AS to FROM logs) t JOIN labels b ON t.from = b.address
+        WHERE t.from LIKE '0x%' AND from IS NOT NULL AND CASE WHEN from = 'a' THEN from ELSE to END
+        = to OR t.from IN ('b') ORDER BY from DESC, t.from LIMIT 5""",
+    "groups by a column called from": """SELECT from, count(*) AS n
+        FROM (SELECT address AS from FROM logs) GROUP BY from HAVING count(*) > 1""",
+    "BETWEEN": """SELECT block_number NOT BETWEEN 5 AND 6 AS a FROM logs
+        WHERE block_number BETWEEN 1 AND 2 AND address BETWEEN 'a' AND lower('B')""",
+    "ILIKE ANY": "SELECT address ILIKE ANY ('0X%', 'b') AS a FROM logs",
     "IS DISTINCT FROM": "SELECT 1 AS n FROM logs WHERE address IS DISTINCT FROM value",
     "JSON": "SELECT get_json_object('{}', '$.a') AS a, to_json(struct(1 AS x)) AS b FROM logs",
 }
