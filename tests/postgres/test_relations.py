@@ -10,8 +10,10 @@ from tests.commit_world import COLUMNS, CommitWorld
 from trace_core.dag.model import Column
 from trace_core.kernel.errors import Invalid, Superseded
 from trace_core.kernel.scopes import Scope
+from trace_core.registry import commits
 from trace_core.registry.model import ColumnsDiffer
 from trace_core.registry.pins import PinResolver
+from trace_core.registry.relations import settle
 from trace_core.storage.read_plan import covered_ranges
 from trace_core.tasks.claim import Claimed
 
@@ -99,6 +101,39 @@ def test_a_rewrite_takes_its_range_from_the_colder_part_at_once(parts: CommitWor
     assert covered_ranges(PinResolver(parts.state).resolve(before)[1:]) == ((0, 9),)
     hot.write(RANGE(0, 6))
     assert _cold(parts) == ()
+
+
+def test_a_rewrite_of_all_takes_what_was_moved_and_nothing_that_was_filled_in(
+    parts: CommitWorld,
+) -> None:
+    hot, side = Follower(parts), parts.take("side")
+    parts.commit(side, [parts.written(side, "side", RANGE(20, 29), cursor_column="cursor")])
+    hot.write(*(Scope(cursor=each) for each in range(10)))
+    _compact(parts)
+    assert _cold(parts) == ((0, 9), (20, 29))
+    hot.write(Scope())
+    assert _cold(parts) == ((20, 29),)
+
+
+def test_after_a_switch_a_rewrite_of_all_takes_what_was_moved_before_it(
+    parts: CommitWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hot, side = Follower(parts), parts.take("side")
+    parts.commit(side, [parts.written(side, "side", RANGE(20, 29), cursor_column="cursor")])
+    hot.write(*(Scope(cursor=each) for each in range(10)))
+    _compact(parts)
+    # As if the parts had not been read together when it was written.
+    monkeypatch.setattr(commits, "take_from_colder", lambda *_: None)
+    hot.write(Scope())
+    (dag,) = parts.rows("SELECT dag_id FROM dags WHERE org_id = %(org)s", org=parts.org)
+    with parts.state.transaction("test") as tx:
+        settle(tx, dag.dag_id)
+    assert _cold(parts) == ((20, 29),)
+    # What was moved after it is right.
+    _compact(parts)
+    with parts.state.transaction("test") as tx:
+        settle(tx, dag.dag_id)
+    assert _cold(parts) == ((0, 9), (20, 29))
 
 
 def test_a_rewrite_takes_effect_when_pins_reach_it(parts: CommitWorld) -> None:
