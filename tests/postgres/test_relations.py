@@ -188,6 +188,30 @@ def test_a_colder_part_without_cursors_is_refused(parts: CommitWorld) -> None:
         parts.commit(side, [parts.written(side, "side", TEN)])
 
 
+def test_a_part_of_what_cannot_be_told_apart_is_not_moved(parts: CommitWorld) -> None:
+    parts.keep("a", "s3")
+    source, claim = parts.take("a"), None
+    for scope in (RANGE(0, 4), RANGE(5, 14), RANGE(15, 29)):
+        parts.commit(source, [parts.written(source, "a", scope)])
+    claim = parts.take("b")
+    with pytest.raises(Invalid, match=r"5-14 \(commit 2\).* read twice"):
+        _compact(parts, TEN, claim)
+    _compact(parts, RANGE(0, 14))
+    # With cursors every row is taken by itself.
+    parts.commit(source, [parts.written(source, "a", RANGE(30, 59), cursor_column="cursor")])
+    _compact(parts, RANGE(30, 39))
+    assert _cold(parts) == ((0, 14), (30, 39))
+
+
+@pytest.mark.parametrize("scope", [Scope(), Scope(partition_key="monday")], ids=str)
+def test_rows_are_not_moved_to_where_nothing_hides_them(parts: CommitWorld, scope: Scope) -> None:
+    Follower(parts).write(*(Scope(cursor=each) for each in range(10)))
+    claim = parts.take("b")
+    output = parts.written(claim, "b", scope)
+    refused = parts.complete(claim, outputs=[output]).error
+    assert isinstance(refused, Invalid) and "read from both" in refused.message
+
+
 def test_moved_rows_never_hide_those_of_a_part_that_they_were_not_made_from(
     parts: CommitWorld,
 ) -> None:

@@ -47,6 +47,7 @@ class Other:
     is_colder: bool
     holds: bool
     """What it holds is read from nowhere else."""
+    in_objects: bool = False
     columns: tuple[Column, ...] | None = None
     """Nothing as long as nobody has said or written any."""
 
@@ -110,7 +111,32 @@ def refuse_moved(
             changed = tx.one(SQL["changed_after"], params | scope_params(each.scope))
             if changed is not None:
                 raise Superseded(scope=each.scope.fields(), commit=changed.number)
+            _refuse_doubled(tx, each, hotter[pin.dataset_version])
         _refuse_hidden(tx, each, hotter)
+
+
+def _refuse_doubled(tx: Transaction, written: Written, hot: Other) -> None:
+    """A range hides the moved rows where they come from, and commits without cursors only as a
+    whole: whatever stays to be seen there would be read twice."""
+    if written.manifest is None or not written.manifest.rows:
+        return
+    if written.scope.range is None:
+        raise Invalid(
+            "Rows that are moved from another part of the published dataset would be read from "
+            "both: only a range hides them there. Write them with a range as their scope, or "
+            "publish them under a name of their own.",
+            field="scope",
+        )
+    params = {"dataset_version": hot.dataset_version, **scope_params(written.scope)}
+    straddling = tx.one(SQL["straddling"], params) if hot.in_objects else None
+    if straddling is not None:
+        raise Invalid(
+            f"Range {written.scope.key} holds only a part of the rows of "
+            f"{straddling.scope or 'all'} (commit {straddling.number}), which cannot be told apart "
+            "there and would be read twice. Move the whole of it, or write it with "
+            "`cursor_column`.",
+            field="scope",
+        )
 
 
 def _refuse_hidden(tx: Transaction, written: Written, hotter: Mapping[UUID, Other]) -> None:
@@ -254,11 +280,13 @@ def _relations(tx: Transaction, versions: Sequence[UUID]) -> Relations:
     found: dict[UUID, list[Other]] = {}
     datasets: dict[UUID, UUID] = {}
     for row in tx.all(SQL["others"], {"versions": Uuids(versions)}):
-        holds = row.backend == Backend.S3 and row.update_strategy == UpdateStrategy.REPLACE
+        in_objects = row.backend == Backend.S3
+        holds = in_objects and row.update_strategy == UpdateStrategy.REPLACE
         columns = tuple(Column(each["name"], each["type"]) for each in row.columns or ())
         other = Other(
-            row.other, row.other_dataset, row.other_part > row.part, holds, columns or None
-        )
+            row.other, row.other_dataset, row.other_part > row.part, holds, in_objects,
+            columns or None,
+        )  # fmt: skip
         found.setdefault(row.dataset_version, []).append(other)
         datasets[row.dataset_version] = row.dataset_uuid
     return Relations({version: tuple(each) for version, each in found.items()}, datasets)

@@ -25,6 +25,18 @@ SELECT m.number
         OR (m.range_start <= %(range_end)s AND m.range_end >= %(range_start)s))
  LIMIT 1
 
+-- name: straddling
+-- A live commit whose rows have no cursors, with some of them in a range and some outside.
+SELECT m.number, m.scope
+  FROM commits m
+ WHERE m.dataset_version = %(dataset_version)s AND m.replaced_at IS NULL
+   AND m.cursor_column IS NULL AND m.row_count > 0
+   AND (m.scope = ''
+        OR (m.range_start <= %(range_end)s AND m.range_end >= %(range_start)s
+            AND (m.range_start < %(range_start)s OR m.range_end > %(range_end)s)))
+ ORDER BY m.number
+ LIMIT 1
+
 -- name: rewritten_since
 -- Rewrites in hotter parts of what a DAG publishes that live commits of colder parts do not know:
 -- they are made from an earlier pin of that part or, if from none, are older.
