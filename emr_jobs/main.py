@@ -36,7 +36,8 @@ def run_payload(spark: SparkSession, payload: SparkPayload) -> SparkResult:
         io = SparkIO(spark, task)
         load(payload.implementation)(task, io)
         result = io.result()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # Also sys.exit: an operator that ends the process has neither succeeded nor left a result.
         result = SparkResult(payload.task_id, payload.attempt, failure=failure_of(error))
     took = {**result.seconds, "run": round(time.monotonic() - started, 3)}
     result = dataclasses.replace(result, seconds=took)

@@ -68,5 +68,9 @@ def give_up(task: SparkTask, io: SparkIO) -> None:
     raise OperatorFailed("the label service is away", retryable=True, code="LabelsAway")
 
 
+def leave(task: SparkTask, io: SparkIO) -> None:
+    raise SystemExit(0)
+
+
 def leak(task: SparkTask, io: SparkIO) -> None:
     raise ValueError("no https://user:hunter2@example.org/x?token=abc AKIAIOSFODNN7EXAMPLE")

@@ -31,6 +31,10 @@ def test_an_operator_says_itself_why_it_gave_up(place: Place) -> None:
     )
 
 
+def test_an_operator_that_ends_the_process_has_failed(place: Place) -> None:
+    assert failure(place, "leave") == SparkFailure("SystemExit", "0", False)
+
+
 def test_a_number_that_does_not_fit_is_an_error_and_no_null(place: Place) -> None:
     found = failure(place, "overflow")
     assert "overflow" in found.message.lower()

@@ -212,6 +212,17 @@ def test_an_error_that_is_expected_is_no_failure_and_another_one_is(project: Pro
     assert "it failed with OperatorFailed: nothing to double" in done.output
 
 
+def test_an_operator_that_ends_the_process_has_failed(project: Project) -> None:
+    file = project.root / "operators.py"
+    left = file.read_text().replace(
+        'raise OperatorFailed("nothing to double")', "raise SystemExit(0)"
+    )
+    file.write_text(left)
+    done = project.test(_double(GOOD, "{ number: 0, amount: '9' }"))
+    assert done.exit_code == 1
+    assert "it failed with SystemExit: 0" in done.output
+
+
 def test_events_of_control_work_are_compared(project: Project) -> None:
     fixture = """\
 - name: split
