@@ -212,6 +212,19 @@ def test_an_error_that_is_expected_is_no_failure_and_another_one_is(project: Pro
     assert "it failed with OperatorFailed: nothing to double" in done.output
 
 
+def test_no_outputs_means_that_no_row_may_be_written(project: Project) -> None:
+    done = project.test(_double("outputs: []"))
+    assert done.exit_code == 1
+    assert "output 0: 0 rows expected, 2 written: 2 unexpected" in done.output
+
+
+def test_a_name_that_no_fixture_has_is_an_error_and_not_a_pass(project: Project) -> None:
+    done = project.test(_double(GOOD), "--only", "dobled")
+    assert done.exit_code == 1
+    assert "dobled" in str(done.exception)
+    assert "doubled" in str(done.exception)
+
+
 def test_an_operator_that_ends_the_process_has_failed(project: Project) -> None:
     file = project.root / "operators.py"
     left = file.read_text().replace(
