@@ -72,7 +72,7 @@ def test(
             verdicts = _run(dag, catalog, chosen, source, text, spark, quiet=as_json or rewrite)
             if rewrite:
                 source.write_text(update(text, verdicts), encoding="utf-8")
-                for each in verdicts:
+                for each in verdicts if not as_json else ():
                     report.print_verdict(each, text)
             results.append((source, verdicts))
     every = [each for _, verdicts in results for each in verdicts]
