@@ -58,8 +58,9 @@ _FROM_SPARK: dict[type[S.DataType], str] = {
     S.BinaryType: "bytea",
 }
 _WHOLE = (S.LongType, S.IntegerType, S.ShortType, S.ByteType)
-_CANONICAL_NUMBER = r"^(0|-?[1-9][0-9]*|-?(0|[1-9][0-9]*)\.[0-9]+)$"
-_CANONICAL_UUID = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+# To Java `$` is also the place before a last line break.
+_NUMBER = r"^(0|-?[1-9][0-9]*|-?(0|[1-9][0-9]*)\.[0-9]+)\z"
+_CANONICAL_UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\z"
 
 
 def numeric_size(column_type: str) -> tuple[int, int] | None:
@@ -142,11 +143,31 @@ def _conformed(field: S.StructField, column: SparkColumn) -> Column:
             f"{field.dataType.simpleString()}; cast it"
         )
     if is_exact_text(column.type):
-        text = value.cast("string")
-        return _spelled(text, _CANONICAL_NUMBER, column)
+        return _spelled_number(value.cast("string"), column)
     if column.type == "uuid":
         return _spelled(F.lower(value), _CANONICAL_UUID, column)
     return value.cast(wanted)
+
+
+def _spelled_number(text: Column, column: SparkColumn) -> Column:
+    """In the one spelling that equal numbers have: 1.50 and 1.5 are told apart as text."""
+    size = numeric_size(column.type)
+    if size is None:
+        canonical = r"^(0|-?[1-9][0-9]*|-?(0|[1-9][0-9]*)\.[0-9]*[1-9])\z"
+    else:
+        left = size[0] - size[1]
+        whole = f"0|[1-9][0-9]{{0,{left - 1}}}" if left else "0"
+        places = rf"\.[0-9]{{{size[1]}}}" if size[1] else ""
+        canonical = rf"^(-(?=.*[1-9]))?({whole}){places}\z"
+    short = F.when(F.instr(text, ".") > 0, F.regexp_replace(text, r"\.?0+\z", "")).otherwise(text)
+    found = F.when(short == "-0", F.lit("0")).otherwise(short)
+    if size is not None and size[1]:
+        given = F.when(F.instr(found, ".") > 0, F.substring_index(found, ".", -1)).otherwise("")
+        # No digit is cut off: more places than there are stay, and are refused.
+        padded = F.when(F.length(given) < size[1], F.rpad(given, size[1], "0")).otherwise(given)
+        found = F.concat(F.substring_index(found, ".", 1), F.lit("."), padded)
+    respelled = F.when(text.rlike(_NUMBER), found).otherwise(text)
+    return F.when(text.rlike(canonical), text).otherwise(_spelled(respelled, canonical, column))
 
 
 def _spelled(text: Column, pattern: str, column: SparkColumn) -> Column:

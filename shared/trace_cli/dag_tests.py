@@ -27,7 +27,7 @@ from trace_cli.output import console, print_json, print_problems
 from trace_core.dag.catalog import Catalog
 from trace_core.dag.load import load_dag
 from trace_core.dag.model import Dag, Runtime
-from trace_core.dag.problems import DagInvalid
+from trace_core.dag.problems import DagInvalid, did_you_mean, one_of
 from trace_core.kernel.errors import Invalid, NotFound
 from trace_core.operators.catalog import load_catalog
 from trace_core.settings import Settings
@@ -54,6 +54,7 @@ def test(
     modules = [*Settings.from_env().operator_modules, *(operators or [])]
     catalog = load_catalog(modules)
     results: list[tuple[Path, list[Verdict]]] = []
+    left_out: list[str] = []
     invalid: list[tuple[Path, DagInvalid]] = []
     with SparkSession(modules) as spark:
         for path in _with_fixtures(files or [Path()]):
@@ -66,20 +67,24 @@ def test(
                     _print_invalid(path, error)
                 continue
             chosen = [each for each in fixtures if only is None or only in each.name]
+            left_out += [each.name for each in fixtures if only and only not in each.name]
             source = fixtures_beside(path)
             verdicts = _run(dag, catalog, chosen, source, text, spark, quiet=as_json or rewrite)
             if rewrite:
                 source.write_text(update(text, verdicts), encoding="utf-8")
-                for each in verdicts:
+                for each in verdicts if not as_json else ():
                     report.print_verdict(each, text)
             results.append((source, verdicts))
+    every = [each for _, verdicts in results for each in verdicts]
+    if left_out and not every and not invalid:
+        better = did_you_mean(only or "", left_out, f"there are: {one_of(left_out)}")
+        raise NotFound(f"No fixture has {only!r} in its name; {better}.")
     if junit is not None:
         junit.write_text(report.junit(results), encoding="utf-8")
     if as_json:
         _print_json(results, invalid)
     else:
         _conclude(results, len(invalid))
-    every = [each for _, verdicts in results for each in verdicts]
     if invalid or any(not each.passed and not each.updated for each in every):
         raise typer.Exit(1)
 

@@ -10,8 +10,10 @@ from tests.commit_world import COLUMNS, CommitWorld
 from trace_core.dag.model import Column
 from trace_core.kernel.errors import Invalid, Superseded
 from trace_core.kernel.scopes import Scope
+from trace_core.registry import commits
 from trace_core.registry.model import ColumnsDiffer
 from trace_core.registry.pins import PinResolver
+from trace_core.registry.relations import settle
 from trace_core.storage.read_plan import covered_ranges
 from trace_core.tasks.claim import Claimed
 
@@ -101,6 +103,39 @@ def test_a_rewrite_takes_its_range_from_the_colder_part_at_once(parts: CommitWor
     assert _cold(parts) == ()
 
 
+def test_a_rewrite_of_all_takes_what_was_moved_and_nothing_that_was_filled_in(
+    parts: CommitWorld,
+) -> None:
+    hot, side = Follower(parts), parts.take("side")
+    parts.commit(side, [parts.written(side, "side", RANGE(20, 29), cursor_column="cursor")])
+    hot.write(*(Scope(cursor=each) for each in range(10)))
+    _compact(parts)
+    assert _cold(parts) == ((0, 9), (20, 29))
+    hot.write(Scope())
+    assert _cold(parts) == ((20, 29),)
+
+
+def test_after_a_switch_a_rewrite_of_all_takes_what_was_moved_before_it(
+    parts: CommitWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hot, side = Follower(parts), parts.take("side")
+    parts.commit(side, [parts.written(side, "side", RANGE(20, 29), cursor_column="cursor")])
+    hot.write(*(Scope(cursor=each) for each in range(10)))
+    _compact(parts)
+    # As if the parts had not been read together when it was written.
+    monkeypatch.setattr(commits, "take_from_colder", lambda *_: None)
+    hot.write(Scope())
+    (dag,) = parts.rows("SELECT dag_id FROM dags WHERE org_id = %(org)s", org=parts.org)
+    with parts.state.transaction("test") as tx:
+        settle(tx, dag.dag_id)
+    assert _cold(parts) == ((20, 29),)
+    # What was moved after it is right.
+    _compact(parts)
+    with parts.state.transaction("test") as tx:
+        settle(tx, dag.dag_id)
+    assert _cold(parts) == ((0, 9), (20, 29))
+
+
 def test_a_rewrite_takes_effect_when_pins_reach_it(parts: CommitWorld) -> None:
     hot = Follower(parts)
     hot.write(*(Scope(cursor=each) for each in range(10)))
@@ -151,6 +186,30 @@ def test_a_colder_part_without_cursors_is_refused(parts: CommitWorld) -> None:
     side = parts.take("side")
     with pytest.raises(Invalid, match="cursor_column"):
         parts.commit(side, [parts.written(side, "side", TEN)])
+
+
+def test_a_part_of_what_cannot_be_told_apart_is_not_moved(parts: CommitWorld) -> None:
+    parts.keep("a", "s3")
+    source, claim = parts.take("a"), None
+    for scope in (RANGE(0, 4), RANGE(5, 14), RANGE(15, 29)):
+        parts.commit(source, [parts.written(source, "a", scope)])
+    claim = parts.take("b")
+    with pytest.raises(Invalid, match=r"5-14 \(commit 2\).* read twice"):
+        _compact(parts, TEN, claim)
+    _compact(parts, RANGE(0, 14))
+    # With cursors every row is taken by itself.
+    parts.commit(source, [parts.written(source, "a", RANGE(30, 59), cursor_column="cursor")])
+    _compact(parts, RANGE(30, 39))
+    assert _cold(parts) == ((0, 14), (30, 39))
+
+
+@pytest.mark.parametrize("scope", [Scope(), Scope(partition_key="monday")], ids=str)
+def test_rows_are_not_moved_to_where_nothing_hides_them(parts: CommitWorld, scope: Scope) -> None:
+    Follower(parts).write(*(Scope(cursor=each) for each in range(10)))
+    claim = parts.take("b")
+    output = parts.written(claim, "b", scope)
+    refused = parts.complete(claim, outputs=[output]).error
+    assert isinstance(refused, Invalid) and "read from both" in refused.message
 
 
 def test_moved_rows_never_hide_those_of_a_part_that_they_were_not_made_from(

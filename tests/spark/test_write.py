@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,43 @@ def test_rows_that_do_not_fit_their_columns_are_refused(
     assert (result.failure.retryable, result.written) == (False, ())
 
 
-@pytest.mark.parametrize("value", ["1e5", "+1", "007", "x", "-0", ""])
+@pytest.mark.parametrize(
+    ("declared", "spelled"),
+    [
+        ("numeric", ["1.5", "1.5", "10", "-0.25", "0", "100", None]),
+        ("numeric(60,4)", ["1.5000", "1.5000", "10.0000", "-0.2500", "0.0000", "100.0000", None]),
+    ],
+)
+def test_equal_numbers_are_written_alike(
+    place: Place, declared: str, spelled: list[str | None]
+) -> None:
+    values = ["1.50", "1.5", "10.000000", "-0.2500", "-0.0", "100", None]
+    rows = [{"number": at, "amount": value} for at, value in enumerate(values)]
+    result = place.run(
+        f"{OPERATORS}:copy",
+        inputs=(place.input("rows", {"number": "bigint", "amount": "text"}, rows),),
+        outputs=(place.output(0, {"number": "bigint", "amount": declared}),),
+        config={"sort_by": ["number"]},
+    )
+    [written] = result.written
+    assert [row["amount"] for row in place.rows_of(written)] == spelled
+
+
+def test_decimals_of_another_scale_are_written_alike(place: Place) -> None:
+    rows = [{"amount": Decimal("1.500000")}, {"amount": Decimal("-2.000000")}]
+    result = place.run(
+        f"{OPERATORS}:copy",
+        inputs=(place.input("rows", {"amount": "numeric(38,6)"}, rows),),
+        outputs=(place.output(0, {"amount": "numeric"}),),
+        config={"sort_by": ["amount"]},
+    )
+    [written] = result.written
+    assert sorted(row["amount"] for row in place.rows_of(written)) == ["-2", "1.5"]
+
+
+@pytest.mark.parametrize(
+    "value", ["1e5", "+1", "007", "x", "-0", "", "1.5", "1\n", "1" * 79, "1" * 78 + ".5"]
+)
 def test_text_that_is_no_number_does_not_become_one(place: Place, value: str) -> None:
     result = place.run(
         f"{OPERATORS}:copy",

@@ -212,6 +212,30 @@ def test_an_error_that_is_expected_is_no_failure_and_another_one_is(project: Pro
     assert "it failed with OperatorFailed: nothing to double" in done.output
 
 
+def test_no_outputs_means_that_no_row_may_be_written(project: Project) -> None:
+    done = project.test(_double("outputs: []"))
+    assert done.exit_code == 1
+    assert "output 0: 0 rows expected, 2 written: 2 unexpected" in done.output
+
+
+def test_a_name_that_no_fixture_has_is_an_error_and_not_a_pass(project: Project) -> None:
+    done = project.test(_double(GOOD), "--only", "dobled")
+    assert done.exit_code == 1
+    assert "dobled" in str(done.exception)
+    assert "doubled" in str(done.exception)
+
+
+def test_an_operator_that_ends_the_process_has_failed(project: Project) -> None:
+    file = project.root / "operators.py"
+    left = file.read_text().replace(
+        'raise OperatorFailed("nothing to double")', "raise SystemExit(0)"
+    )
+    file.write_text(left)
+    done = project.test(_double(GOOD, "{ number: 0, amount: '9' }"))
+    assert done.exit_code == 1
+    assert "it failed with SystemExit: 0" in done.output
+
+
 def test_events_of_control_work_are_compared(project: Project) -> None:
     fixture = """\
 - name: split
@@ -342,3 +366,105 @@ def test_no_fixtures_is_an_error_and_not_a_pass(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["test", str(tmp_path)])
     assert done.exit_code == 1
     assert "No fixtures found" in str(done.exception)
+
+
+COPY = """
+from __future__ import annotations
+
+from trace_core.dag.catalog import OperatorSpec
+from trace_core.dag.model import Activation, Column, Runtime, Storage
+from trace_core.operators.api import Result, Rows
+from trace_core.operators.configs import OperatorConfig
+
+
+class Copy:
+    def run(self, task):
+        return Result(outputs=[Rows(0, task.trigger.scope, task.read("given"))])
+
+
+class CopyConfig(OperatorConfig):
+    factor: int
+
+
+OPERATORS = [
+    OperatorSpec(
+        name="fixture_double",
+        code_version="1",
+        activations=frozenset({Activation.REACTIVE}),
+        runtimes=frozenset({Runtime.WORKER}),
+        config=CopyConfig,
+        description="Copies.",
+        implementation=f"{__name__}:Copy",
+        storage=Storage.S3,
+        columns=((Column("number", "bigint"), Column("body", "jsonb"), Column("word", "text")),),
+    ),
+]
+"""
+
+
+def _copied(file: str, expected: str) -> str:
+    return f"""\
+- name: copied
+  job: double
+  scope: {{ start: 0, end: 9 }}
+  inputs:
+    given: {{ columns: {{ number: bigint, body: jsonb, word: text }}, file: {file} }}
+  expect:
+    outputs:
+      - {expected}
+"""
+
+
+@pytest.fixture
+def copying(project: Project) -> Project:
+    (project.root / "operators.py").write_text(COPY)
+    (project.root / "data").mkdir()
+    return project
+
+
+def test_json_in_a_file_of_yaml_is_read_as_it_stands_there(copying: Project) -> None:
+    (copying.root / "data" / "given.yaml").write_text('- { number: 1, body: { a: [1, "x"] } }\n')
+    rows = "rows: [{ number: 1, body: { a: [1, x] } }]"
+    done = copying.test(_copied("data/given.yaml", rows))
+    assert done.exit_code == 0, done.output
+
+
+def test_a_file_below_a_folder_is_written_anew_where_it_lies(copying: Project) -> None:
+    (copying.root / "data" / "given.csv").write_text("number,word\n1,a\n")
+    (copying.root / "data" / "expected.yaml").write_text("[]")
+    copying.test(_copied("data/given.csv", "file: data/expected.yaml"), "--update")
+    done = copying.test()
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("given.csv", b"number,word\n1,a,b\n", "line 2 has 3 values, and there are 2 columns"),
+        ("given.csv", b"number,word\n1\n", "line 2 has 1 value, and there are 2 columns"),
+        ("given.csv", b"number,number\n1,2\n", "names a column twice"),
+        ("given.csv", b"number,word\n1,\xff\n", "is not UTF-8"),
+        ("given.parquet", b"PAR1", "cannot be read"),
+    ],
+)
+def test_a_broken_file_of_rows_is_told_and_nothing_of_it_is_passed_over(
+    copying: Project, name: str, content: bytes, told: str
+) -> None:
+    (copying.root / "data" / name).write_bytes(content)
+    done = copying.test(_copied(f"data/{name}", "rows: [{ number: 1, word: a }]"))
+    assert done.exit_code == 1
+    assert told in done.output, done.exception
+    assert f"{copying.file}:" in done.output
+
+
+def test_a_csv_file_of_a_spreadsheet_may_begin_with_a_mark(copying: Project) -> None:
+    (copying.root / "data" / "given.csv").write_bytes(b"\xef\xbb\xbfnumber,word\r\n1,a\r\n\r\n")
+    done = copying.test(_copied("data/given.csv", "rows: [{ number: 1, word: a }]"))
+    assert done.exit_code == 0, done.output
+
+
+def test_json_is_all_that_is_printed_for_scripts(copying: Project) -> None:
+    (copying.root / "data" / "given.csv").write_text("number,word\n1,a\n")
+    fixture = _copied("data/given.csv", "rows: []")
+    done = copying.test(fixture, "--json", "--update")
+    assert [each["updated"] for each in json.loads(done.stdout)["fixtures"]] == [True]

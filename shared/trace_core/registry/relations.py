@@ -33,7 +33,7 @@ from trace_core.registry.commit_rows import (
     scope_params,
 )
 from trace_core.storage.model import Backend, Cut, left_of
-from trace_core.storage.scopes import EVERY_CURSOR, Range, inside, without
+from trace_core.storage.scopes import EVERY_CURSOR, WHOLE, Range, inside, without
 
 SQL = Statements("trace_core.registry", "relations.sql")
 
@@ -47,6 +47,7 @@ class Other:
     is_colder: bool
     holds: bool
     """What it holds is read from nowhere else."""
+    in_objects: bool = False
     columns: tuple[Column, ...] | None = None
     """Nothing as long as nobody has said or written any."""
 
@@ -110,7 +111,32 @@ def refuse_moved(
             changed = tx.one(SQL["changed_after"], params | scope_params(each.scope))
             if changed is not None:
                 raise Superseded(scope=each.scope.fields(), commit=changed.number)
+            _refuse_doubled(tx, each, hotter[pin.dataset_version])
         _refuse_hidden(tx, each, hotter)
+
+
+def _refuse_doubled(tx: Transaction, written: Written, hot: Other) -> None:
+    """A range hides the moved rows where they come from, and commits without cursors only as a
+    whole: whatever stays to be seen there would be read twice."""
+    if written.manifest is None or not written.manifest.rows:
+        return
+    if written.scope.range is None:
+        raise Invalid(
+            "Rows that are moved from another part of the published dataset would be read from "
+            "both: only a range hides them there. Write them with a range as their scope, or "
+            "publish them under a name of their own.",
+            field="scope",
+        )
+    params = {"dataset_version": hot.dataset_version, **scope_params(written.scope)}
+    straddling = tx.one(SQL["straddling"], params) if hot.in_objects else None
+    if straddling is not None:
+        raise Invalid(
+            f"Range {written.scope.key} holds only a part of the rows of "
+            f"{straddling.scope or 'all'} (commit {straddling.number}), which cannot be told apart "
+            "there and would be read twice. Move the whole of it, or write it with "
+            "`cursor_column`.",
+            field="scope",
+        )
 
 
 def _refuse_hidden(tx: Transaction, written: Written, hotter: Mapping[UUID, Other]) -> None:
@@ -172,15 +198,17 @@ def take_from_colder(
 ) -> None:
     """What pins reach from now on of each version is no longer read from its colder parts."""
     for hot, scopes in readable.items():
-        ranged = [scope for scope in scopes if scope.range is not None]
-        for cold in relations.colder(hot) if ranged else ():
+        placed = [scope for scope in scopes if scope == WHOLE or scope.range is not None]
+        for cold in relations.colder(hot) if placed else ():
             met: dict[int, model.Commit] = {}
             taken: dict[int, list[Range]] = {}
-            for place, commits in live_meeting(tx, cold.dataset_version, ranged).items():
+            for place, commits in live_meeting(tx, cold.dataset_version, placed).items():
                 for commit in commits:
-                    if not _of_another_version(commit, relations.datasets[hot], hot):
+                    if _loses(commit, placed[place], relations.datasets[hot], hot):
                         met[commit.number] = commit
-                        taken.setdefault(commit.number, []).append(_range(ranged[place]))
+                        taken.setdefault(commit.number, []).append(
+                            placed[place].range or EVERY_CURSOR
+                        )
             _take(tx, cold.dataset_version, hot, met, taken)
 
 
@@ -188,9 +216,10 @@ def settle(tx: Transaction, dag_id: DagId) -> None:
     """After a switch: parts that were not read together before have each gone their way. The caller
     holds the counters of all of them."""
     taken: dict[tuple[UUID, UUID], dict[int, list[Range]]] = {}
-    for row in tx.all(SQL["rewritten_since"], {"dag_id": dag_id}):
-        entries = taken.setdefault((row.cold, row.hot), {})
-        entries.setdefault(row.number, []).append((row.range_start, row.range_end))
+    for name in ("rewritten_since", "rewritten_whole_since"):
+        for row in tx.all(SQL[name], {"dag_id": dag_id}):
+            entries = taken.setdefault((row.cold, row.hot), {})
+            entries.setdefault(row.number, []).append((row.range_start, row.range_end))
     for (cold, hot), ranges in taken.items():
         rows = tx.all(SQL["commits"], {"dataset_version": cold, "numbers": sorted(ranges)})
         _take(tx, cold, hot, {row.number: commit_of(row) for row in rows}, ranges)
@@ -233,25 +262,31 @@ def _take(
     cut_commits(tx, cold, [(number, Cut(at, *each)) for number, each in cuts])
 
 
+def _loses(commit: model.Commit, scope: Scope, dataset: UUID, hot: UUID) -> bool:
+    """Whether a colder commit gives way to that scope of the hotter part. All of the hotter part
+    is all that was moved from it, and nothing of what was filled in from elsewhere."""
+    if scope.range is None:
+        moved = any(pin.dataset_version == hot for pin in commit.pins)
+        return moved and commit.scope.range is not None
+    return not _of_another_version(commit, dataset, hot)
+
+
 def _of_another_version(commit: model.Commit, dataset: UUID, hot: UUID) -> bool:
     """Whether it was made from another generation of the hotter part than this one."""
     return any(pin.dataset_uuid == dataset and pin.dataset_version != hot for pin in commit.pins)
-
-
-def _range(scope: Scope) -> Range:
-    assert scope.range is not None  # noqa: S101
-    return scope.range
 
 
 def _relations(tx: Transaction, versions: Sequence[UUID]) -> Relations:
     found: dict[UUID, list[Other]] = {}
     datasets: dict[UUID, UUID] = {}
     for row in tx.all(SQL["others"], {"versions": Uuids(versions)}):
-        holds = row.backend == Backend.S3 and row.update_strategy == UpdateStrategy.REPLACE
+        in_objects = row.backend == Backend.S3
+        holds = in_objects and row.update_strategy == UpdateStrategy.REPLACE
         columns = tuple(Column(each["name"], each["type"]) for each in row.columns or ())
         other = Other(
-            row.other, row.other_dataset, row.other_part > row.part, holds, columns or None
-        )
+            row.other, row.other_dataset, row.other_part > row.part, holds, in_objects,
+            columns or None,
+        )  # fmt: skip
         found.setdefault(row.dataset_version, []).append(other)
         datasets[row.dataset_version] = row.dataset_uuid
     return Relations({version: tuple(each) for version, each in found.items()}, datasets)

@@ -25,6 +25,18 @@ SELECT m.number
         OR (m.range_start <= %(range_end)s AND m.range_end >= %(range_start)s))
  LIMIT 1
 
+-- name: straddling
+-- A live commit whose rows have no cursors, with some of them in a range and some outside.
+SELECT m.number, m.scope
+  FROM commits m
+ WHERE m.dataset_version = %(dataset_version)s AND m.replaced_at IS NULL
+   AND m.cursor_column IS NULL AND m.row_count > 0
+   AND (m.scope = ''
+        OR (m.range_start <= %(range_end)s AND m.range_end >= %(range_start)s
+            AND (m.range_start < %(range_start)s OR m.range_end > %(range_end)s)))
+ ORDER BY m.number
+ LIMIT 1
+
 -- name: rewritten_since
 -- Rewrites in hotter parts of what a DAG publishes that live commits of colder parts do not know:
 -- they are made from an earlier pin of that part or, if from none, are older.
@@ -55,6 +67,32 @@ SELECT hot.dataset_version AS hot, m.range_start, m.range_end,
  WHERE n.dag_id = %(dag_id)s
    AND CASE WHEN i.dataset_version IS NULL THEN m.registered_at > e.registered_at
             ELSE i.dataset_version = hot.dataset_version AND i.number < m.number END
+
+-- name: rewritten_whole_since
+-- Rewrites of all of a hotter part, as ranges of every cursor, and the live commits of colder parts
+-- that hold what was moved before.
+SELECT hot.dataset_version AS hot, (-9223372036854775807 - 1)::bigint AS range_start,
+       9223372036854775807::bigint AS range_end, cold.dataset_version AS cold, e.number
+  FROM publications n
+  JOIN publication_parts p ON p.org_id = n.org_id AND p.dataset_name = n.dataset_name
+  JOIN publication_parts q
+    ON q.org_id = n.org_id AND q.dataset_name = n.dataset_name AND q.part > p.part
+  JOIN dataset_current hot ON hot.dataset_uuid = p.dataset_uuid
+  JOIN version_counters k ON k.dataset_version = hot.dataset_version
+  JOIN dataset_current cold ON cold.dataset_uuid = q.dataset_uuid
+  JOIN dataset_versions v
+    ON v.dataset_version = cold.dataset_version AND v.backend = 's3'
+   AND v.update_strategy = 'replace'
+ CROSS JOIN LATERAL (
+       SELECT max(c.number) AS number FROM commits c
+        WHERE c.dataset_version = hot.dataset_version AND c.scope = '' AND c.number <= k.readable) m
+  JOIN commits e
+    ON e.dataset_version = cold.dataset_version AND e.replaced_at IS NULL
+   AND e.range_start IS NOT NULL
+ WHERE n.dag_id = %(dag_id)s
+   AND EXISTS (SELECT FROM jsonb_to_recordset(e.input_pins)
+                           AS i (dataset_version uuid, number bigint)
+                WHERE i.dataset_version = hot.dataset_version AND i.number < m.number)
 
 -- name: commits
 -- Commits with what is left of them.

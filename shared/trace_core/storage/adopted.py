@@ -26,6 +26,7 @@ from trace_core.storage.rows import (
     check_columns,
     check_cursors,
     check_keys,
+    check_values,
     is_exact_text,
 )
 from trace_core.storage.statistics import extremes
@@ -137,6 +138,7 @@ def _look_through(
                             f"Column {column} identifies or places rows, and holds a NULL.",
                             field=column,
                         )
+                check_values(table, columns)
                 for batch in table.to_batches():
                     check_keys(batch, unique_key)
                 if cursor_column:

@@ -28,12 +28,32 @@ def object_rows(
         with _open(store, stored) as source, pq.ParquetFile(source) as file:
             if file.metadata.num_rows != stored.rows:
                 raise Damaged(key=stored.key, reason="it has another number of rows")
-            for batch in file.iter_batches(batch_rows, columns=schema.names):
-                yield batch.select(schema.names).cast(schema)
+            there = _columns_there(stored, schema, file.schema_arrow)
+            for batch in file.iter_batches(batch_rows, columns=there):
+                yield _with_nulls(batch, schema)
     except NotFound as error:
         raise Damaged(key=stored.key, reason="it is missing") from error
     except (pa.ArrowInvalid, KeyError) as error:
         raise Damaged(key=stored.key, reason="it does not hold the dataset's columns") from error
+
+
+def _columns_there(stored: StoredObject, wanted: pa.Schema, found: pa.Schema) -> list[str]:
+    """All that are wanted, but for those that were added after the object had been written."""
+    there = [name for name in wanted.names if name in found.names]
+    lost = [name for name in wanted.names if name not in found.names and name in stored.minimum]
+    if lost:
+        raise KeyError(lost[0])
+    return there
+
+
+def _with_nulls(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [
+        batch.column(field.name).cast(field.type)
+        if field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _open(store: ObjectStore, stored: StoredObject) -> pa.NativeFile:

@@ -164,6 +164,17 @@ def check_keys(batch: pa.RecordBatch, unique_key: Sequence[str]) -> None:
             )
 
 
+def check_values(table: pa.Table, columns: Sequence[Column]) -> None:
+    """What Arrow holds and a dataset does not: for rows that somebody else has written."""
+    for column in columns:
+        try:
+            _check_values(table.column(column.name), column.type)
+        except ValueError as error:
+            raise RowsInvalid(
+                f"Column {column.name} ({column.type}): a value {error}.", field=column.name
+            ) from error
+
+
 def check_cursors(array: Any, column: str, scope: Scope) -> None:
     """Each row lies inside the scope that it is committed with."""
     if not pa.types.is_integer(array.type):

@@ -15,6 +15,7 @@ import pytest
 
 from tests.dataset_layouts import BLOCKS, block, row_hashes, table_of
 from trace_core.adapters.lite.file_objects import FileObjectStore
+from trace_core.dag.model import Column
 from trace_core.kernel.errors import Conflict
 from trace_core.kernel.ids import DatasetUuid, DatasetVersion, TaskId
 from trace_core.kernel.scopes import Scope
@@ -208,6 +209,19 @@ def test_large_objects_are_read_in_ranges(
     store.replace(stored.key, store.read(stored.key) + b"x")
     with pytest.raises(Damaged):
         list(object_rows(store, stored, BLOCKS, 64))
+
+
+def test_an_object_of_before_a_column_was_added_gives_null(store: FileObjectStore) -> None:
+    stored = write(store).objects[0]
+    wider = (*BLOCKS, Column("note", "text"), Column("at", "timestamptz"))
+    rows = [row for b in object_rows(store, stored, wider, 64) for row in b.to_pylist()]
+    assert row_hashes(rows) == row_hashes({**row, "note": None, "at": None} for row in ROWS[:400])
+    only = [row for b in object_rows(store, stored, wider[-1:], 64) for row in b.to_pylist()]
+    assert only == [{"at": None}] * 400
+    # A column of which it is known that it was there is lost, and not NULL.
+    said = {**stored.minimum, "note": "a"}
+    with pytest.raises(Damaged, match="differ"):
+        list(object_rows(store, replace(stored, minimum=said), wider, 64))
 
 
 def _object(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], Any]:
