@@ -129,4 +129,4 @@ def pause_after(run: SparkRun, poll: timedelta) -> timedelta:
     A run that has ended costs nothing while it waits, and its rows are all there: what its end
     needs may be away for longer than a few looks.
     """
-    return min(poll * 2 ** min(run.end_tries, 20), limits.SPARK_END_PAUSE_MAX)
+    return min(poll * (1 << min(run.end_tries, 20)), limits.SPARK_END_PAUSE_MAX)
