@@ -23,7 +23,7 @@ from trace_cli.datasets import only, show_head
 from trace_cli.platform import Choices, Platform
 from trace_cli.transport import LocalTransport
 from trace_client import Client
-from trace_core.http.work_answers import JobStatus
+from trace_core.http.work_answers import JobStatus, Status
 from trace_core.settings import Settings
 
 HERE = Path(__file__).parent
@@ -48,6 +48,8 @@ ABOUT = {
 }
 PATIENCE_SECONDS = 120.0
 """So long nothing may be completed."""
+LINE_SECONDS = 10.0
+"""So often a line says how far it is, where there is no terminal."""
 
 
 @dataclass
@@ -59,9 +61,9 @@ class Story:
     platform: Platform
     began: float
 
-    def wait(self, title: str, done: Callable[[], bool], grow_to: int | None = None) -> None:
+    def wait(self, title: str, done: Callable[[Status], bool], grow_to: int | None = None) -> None:
         """Until it is done, showing the jobs; the chain grows meanwhile."""
-        seen, ends = -1, 0.0
+        seen, ends, said = -1, 0.0, time.monotonic()
         with Live(console=console, refresh_per_second=4, transient=True) as live:
             while seen < 0 or time.monotonic() < ends:
                 if grow_to is not None and self.chain.head < grow_to:
@@ -73,18 +75,27 @@ class Story:
                 done_by_now = status.totals.completed_24h
                 if done_by_now != seen:
                     seen, ends = done_by_now, time.monotonic() + PATIENCE_SECONDS
-                if (grow_to is None or self.chain.head >= grow_to) and done():
+                if (grow_to is None or self.chain.head >= grow_to) and done(status):
                     return
-                live.update(self._screen(title, status.jobs))
+                if console.is_terminal:
+                    live.update(self._screen(title, status.jobs))
+                elif time.monotonic() >= said + LINE_SECONDS:
+                    said = time.monotonic()
+                    say(self._line(title, status.jobs))
                 time.sleep(0.2)
         raise DemoFailed(f"nothing was completed for {PATIENCE_SECONDS:.0f} s: {title}")
 
-    def _screen(self, title: str, jobs: list[JobStatus]) -> Table:
+    def _title(self, title: str) -> str:
         seconds = time.monotonic() - self.began
-        table = Table(
-            title=f"{title}   node at block {self.chain.head}   {seconds:.0f} s",
-            title_justify="left",
-        )
+        return f"{title}   node at block {self.chain.head}   {seconds:.0f} s"
+
+    def _line(self, title: str, jobs: list[JobStatus]) -> str:
+        """For a file or a pipe, where a table cannot be drawn over."""
+        counts = ", ".join(f"{job.job} {job.completed_24h}" for job in jobs if job.job in ABOUT)
+        return f"{self._title(title)}   done: {counts}"
+
+    def _screen(self, title: str, jobs: list[JobStatus]) -> Table:
+        table = Table(title=self._title(title), title_justify="left")
         table.add_column("job")
         table.add_column("what it does")
         for column in ("done", "running", "queued", "retrying"):
@@ -95,9 +106,8 @@ class Story:
                 table.add_row(job.job, ABOUT[job.job], *(str(each) for each in counts))
         return table
 
-    def settled(self) -> bool:
+    def settled(self, status: Status) -> bool:
         """Nothing waits and nothing runs but the follower, which is at the head of the node."""
-        status = self.api.status()
         busy = any(
             job.queued + job.running + job.retrying
             for job in status.jobs
