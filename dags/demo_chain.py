@@ -23,6 +23,7 @@ from trace_cli.datasets import only, show_head
 from trace_cli.platform import Choices, Platform
 from trace_cli.transport import LocalTransport
 from trace_client import Client
+from trace_core.adapters.lite.local_spark import LocalSparkRunner
 from trace_core.http.work_answers import JobStatus, Status
 from trace_core.settings import Settings
 
@@ -135,9 +136,10 @@ def main() -> int:
         kind = "anvil, a real node" if chain.is_real else "the bundled chain (no anvil here)"
         chain.grow(chain.size.history)
         say(f"Started {kind}; {chain.size.history} blocks are history")
-        say("Starting Postgres, the APIs, a worker and the platform's clock …")
+        say("Starting Postgres, the APIs, a worker, the platform's clock and Spark …")
         choices = Choices(children=3, reap_seconds=1.0, sweep_seconds=5.0, dispatch_seconds=0.5)
         with Platform(_settings(home, chain), choices) as platform:
+            _warm(platform)
             story = Story(Client(LocalTransport(platform.app)), chain, platform, began)
             try:
                 ended = _tell(story, home)
@@ -164,6 +166,13 @@ def _settings(home: Path, chain: DemoChain) -> Settings:
             "org_requests": 10_000,
         }
     )
+
+
+def _warm(platform: Platform) -> None:
+    """Spark takes some seconds to start, in which the rest begins."""
+    runner = platform.app.spark_runner
+    assert isinstance(runner, LocalSparkRunner)  # noqa: S101 - the profile is lite
+    runner.warm()
 
 
 def _tell(story: Story, home: Path) -> bool:
