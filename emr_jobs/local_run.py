@@ -7,7 +7,8 @@ import json
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,8 @@ class LocalRun:
         own = session.newSession()
         if not self._runs.start(run_id, time.time()):
             return
-        with printing_to(_path(payload.result_uri).with_name(LOG_NAME)):
+        log = _path(payload.result_uri).with_name(LOG_NAME)
+        with tables_of_its_own(own, run_id), printing_to(log):
             result = run_payload(own, payload)
             if result.failure is not None:
                 print(f"{result.failure.code}: {result.failure.message}")
@@ -103,6 +105,20 @@ class LocalRun:
             told = f"{result.failure.code}: {result.failure.message}"
             self.outcome = (RunState.FAILED, told)
             self.spark_lost = result.failure.code == "SparkLost"
+
+
+@contextmanager
+def tables_of_its_own(session: SparkSession, run_id: str) -> Iterator[None]:
+    """All sessions of a context have one catalog; on EMR Serverless each run begins with none."""
+    name = f"run_{run_id}"
+    session.sql(f"CREATE DATABASE {name}")
+    try:
+        session.catalog.setCurrentDatabase(name)
+        yield
+    finally:
+        # Of a Java machine that is gone, nothing is left.
+        with suppress(Exception):
+            session.sql(f"DROP DATABASE {name} CASCADE")
 
 
 def read_payload(uri: str) -> dict[str, Any]:

@@ -113,7 +113,7 @@ class Runner:
             if found is not None and found.end_asked and active.ending_since is not None:
                 state, detail = RunState.CANCELLED, found.end_asked
             self._runs.end(run_id, state, detail, time.time())
-            if not self._active and state is RunState.SUCCESS:
+            if not self._active and not active.spark_lost:
                 self._session.tidy()
 
     def _fail_active(self, detail: str) -> None:

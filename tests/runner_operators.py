@@ -83,6 +83,22 @@ def own_view(task: SparkTask, io: SparkIO) -> None:
             raise OperatorFailed(f"found {found} instead of {wanted}")
 
 
+def own_table(task: SparkTask, io: SparkIO) -> None:
+    """A table under a name that other runs use as well."""
+    wanted = task.config["value"]
+    io.spark.range(wanted).write.saveAsTable("mine")
+    found = io.spark.table("mine").count()
+    if found != wanted:
+        raise OperatorFailed(f"found {found} instead of {wanted}")
+
+
+def leave_behind(task: SparkTask, io: SparkIO) -> None:
+    """A view for all sessions under a name that an earlier attempt used, and cached rows."""
+    io.spark.range(3).cache().createGlobalTempView("everybodys")
+    if task.config.get("fail"):
+        raise OperatorFailed("halfway", retryable=True)
+
+
 def out_of_memory(task: SparkTask, io: SparkIO) -> None:
     """Fills the Java machine with what it cannot give back."""
     jvm = io.spark._jvm

@@ -130,6 +130,22 @@ def test_a_file_of_the_project_brings_operators_with_python_functions_of_their_o
     assert found.state is RunState.SUCCESS, found.detail
 
 
+def test_a_table_of_one_run_is_none_of_another(runs: SparkRunnerHarness) -> None:
+    both = [runs.start("own_table", {"value": value}) for value in (3, 5)]
+    for run_id in [*both, runs.start("own_table", {"value": 7})]:
+        found = runs.ended(run_id)
+        assert found.state is RunState.SUCCESS, found.detail
+
+
+def test_what_a_run_leaves_in_the_session_is_gone_when_the_next_one_begins(
+    runs: SparkRunnerHarness,
+) -> None:
+    assert runs.ended(runs.start("leave_behind", {"fail": True})).state is RunState.FAILED
+    for _ in range(2):
+        found = runs.ended(runs.start("leave_behind"))
+        assert found.state is RunState.SUCCESS, found.detail
+
+
 def test_operators_see_nothing_of_the_platforms_environment(
     place: RunPlace, runner: LocalSparkRunner, runs: SparkRunnerHarness
 ) -> None:
