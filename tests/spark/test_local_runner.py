@@ -15,7 +15,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from emr_jobs.local_run import LocalRun
-from emr_jobs.runner import Runner
+from emr_jobs.runner import Runner, take_over
 from emr_jobs.warm_session import WarmSession
 from tests.conformance import harness as conformance
 from tests.conformance.spark_runs import RunPlace, SparkRunnerHarness, becomes
@@ -244,7 +244,7 @@ PLATFORM = """
 import sys, time
 from pathlib import Path
 from emr_jobs.local_run import LocalRun
-from emr_jobs.runner import Runner
+from emr_jobs.runner import Runner, take_over
 from emr_jobs.warm_session import WarmSession
 from tests.conformance import harness as conformance
 from tests.conformance.spark_runs import RunPlace, becomes
@@ -359,6 +359,21 @@ def test_runs_are_forgotten_after_a_week(tmp_path: Path, place: RunPlace) -> Non
     runs.forget(2000.1)
     assert runs.find(run_id) is None
     runs.close()
+
+
+def test_a_run_whose_runner_died_ended_then_and_not_when_the_next_one_began(
+    tmp_path: Path, place: RunPlace
+) -> None:
+    with closing(SparkRuns(tmp_path / "runs.sqlite")) as runs:
+        started, waiting = (runs.submit(place.request("rows"), 1.0) for _ in range(2))
+        assert runs.grant(started, 2.0) and runs.schedule(started) and runs.start(started, 3.0)
+        month_later = 3.0 + 30 * 86400
+        take_over(runs, month_later, alive_at=13.5)
+        found = runs.find(started)
+        assert found is not None, "it is told once more, however long ago it was"
+        assert (found.state, found.ended_at) == (RunState.FAILED, 13.5)
+        found = runs.find(waiting)
+        assert found is not None and found.ended_at is None
 
 
 def test_a_run_begins_once_and_not_after_it_was_asked_to_end(
