@@ -260,6 +260,20 @@ def test_a_run_that_ends_before_it_runs_is_a_failed_attempt(world: SparkWorld) -
     assert world.attempts() == [(1, "Failed", False, "RunFailed")]
 
 
+def test_a_run_that_never_ran_is_shown_with_no_time_of_running(world: SparkWorld) -> None:
+    world.begin()
+    world.watch(minutes=61)
+    world.relay()
+    world.runner.move(RunState.CANCELLED)
+    world.watch(seconds=30)
+    assert world.attempts() == [(1, "Failed", False, "QueueTimedOut")]
+    (run,) = world.runs()
+    assert run.exchanged_at is not None, "it counts as an attempt"
+    (shown,) = world.app.views.task(world.org, world.task_ids()[0])["runs"]
+    times = ("started_at", "startup_seconds", "run_seconds")
+    assert [shown[name] for name in times] == [None, None, None]
+
+
 def test_the_operators_own_words_are_told(world: SparkWorld) -> None:
     world.begin()
     world.runner.move(RunState.RUNNING)
