@@ -467,6 +467,23 @@ def test_what_a_run_left_is_deleted_also_by_whoever_comes_after_a_crash(world: S
     assert sorted(key.rpartition("/")[2] for key in keys) == ["payload.json", "result.json"]
 
 
+@pytest.mark.parametrize("layout", ["world", "loading"])
+def test_an_object_that_no_memory_holds_is_refused_before_it_is_read(
+    layout: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world: SparkWorld = request.getfixturevalue(layout)
+    monkeypatch.setattr("trace_core.storage.adopted.SPARK_OBJECT_MAX", 100)
+    world.begin()
+    world.runner.move(RunState.RUNNING)
+    world.watch()
+    world.runner.succeed(ROWS)
+    world.watch()
+    ((_, outcome, final, _),) = world.attempts()
+    assert (outcome, final) == ("Failed", True)
+    (row,) = world.rows("SELECT error_message FROM attempts WHERE outcome = 'Failed'")
+    assert "write the rows in more files" in row.error_message
+
+
 def test_an_end_that_kills_whoever_takes_it_over_is_given_up(world: SparkWorld) -> None:
     world.begin()
     world.runner.move(RunState.RUNNING)
