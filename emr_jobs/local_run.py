@@ -46,6 +46,7 @@ class LocalRun:
         self._when_over = when_over
         self._thread = threading.Thread(target=self._main, name=f"run-{run.run_id}", daemon=True)
         self._stopping: threading.Thread | None = None
+        self._own: SparkSession | None = None
 
     def begin(self) -> None:
         self._thread.start()
@@ -61,8 +62,13 @@ class LocalRun:
     def stop_work(self, cancel: Callable[[str], None]) -> None:
         """Cancel its Spark work, again and again, without waiting: Java may answer nothing."""
         if self._stopping is None or not self._stopping.is_alive():
-            self._stopping = threading.Thread(target=cancel, args=(self.run.run_id,), daemon=True)
+            self._stopping = threading.Thread(target=self._stop, args=(cancel,), daemon=True)
             self._stopping.start()
+
+    def _stop(self, cancel: Callable[[str], None]) -> None:
+        cancel(self.run.run_id)
+        if self._own is not None:
+            stop_session(self._own)
 
     def _main(self) -> None:
         try:
@@ -91,7 +97,7 @@ class LocalRun:
         context.setLocalProperty("spark.scheduler.pool", run_id)
         payload = SparkPayload.parse(read_payload(request.payload_uri))
         # Views and settings of its own, and the same context.
-        own = session.newSession()
+        own = self._own = session.newSession()
         if not self._runs.start(run_id, time.time()):
             return
         log = _path(payload.result_uri).with_name(LOG_NAME)
@@ -107,6 +113,12 @@ class LocalRun:
             self.spark_lost = result.failure.code == "SparkLost"
 
 
+def stop_session(session: SparkSession) -> None:
+    """The work of threads that an operator began itself: they have no job group."""
+    with suppress(Exception):
+        session.interruptAll()
+
+
 @contextmanager
 def tables_of_its_own(session: SparkSession, run_id: str) -> Iterator[None]:
     """All sessions of a context have one catalog; on EMR Serverless each run begins with none."""
@@ -116,6 +128,7 @@ def tables_of_its_own(session: SparkSession, run_id: str) -> Iterator[None]:
         session.catalog.setCurrentDatabase(name)
         yield
     finally:
+        stop_session(session)
         # Of a Java machine that is gone, nothing is left.
         with suppress(Exception):
             session.sql(f"DROP DATABASE {name} CASCADE")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from emr_jobs.spark_io import SparkIO
@@ -38,6 +39,18 @@ def crunch(task: SparkTask, io: SparkIO) -> None:
     """Rows, and then Spark work that does not end."""
     rows(task, io)
     _endless(io)
+
+
+def share_out(task: SparkTask, io: SparkIO) -> None:
+    """Spark work that does not end, in threads of the operator's own."""
+    tracker = io.spark.sparkContext.statusTracker()
+    with ThreadPoolExecutor(2) as pool:
+        shares = [pool.submit(_endless, io) for _ in range(2)]
+        while len(tracker.getActiveStageIds()) < len(shares):
+            time.sleep(0.05)
+        Path(task.config["mark"]).touch()
+        for each in shares:
+            each.result()
 
 
 def spin(task: SparkTask, io: SparkIO) -> None:

@@ -222,6 +222,24 @@ def test_a_run_that_will_not_end_takes_the_runner_with_it(
     assert runner.pid != before
 
 
+def test_a_cancel_ends_what_a_run_does_in_threads_of_its_own_and_no_other_run(
+    tmp_path: Path, place: RunPlace
+) -> None:
+    size = SparkSize(memory="512m", grace_seconds=60.0)
+    with closing(LocalSparkRunner(tmp_path / "spark", size=size)) as runner:
+        mark = tmp_path / "mark"
+        run_id = runner.start(place.request("share_out", {"mark": str(mark)}))
+        other = runner.start(place.request("spin"))
+        becomes(runner, other, RunState.RUNNING)
+        assert conformance.becomes(mark.exists, timedelta(minutes=1))
+        before = runner.pid
+        runner.cancel(run_id)
+        assert becomes(runner, run_id, RunState.CANCELLED).detail == "canceled"
+        assert (runner.status(other).state, runner.pid) == (RunState.RUNNING, before)
+        runner.cancel(other)
+        becomes(runner, other, RunState.CANCELLED)
+
+
 def test_java_that_answers_nothing_any_more_ends_with_the_run_that_is_to_end(
     runner: LocalSparkRunner, runs: SparkRunnerHarness
 ) -> None:
