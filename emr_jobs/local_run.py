@@ -7,7 +7,8 @@ import json
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ class LocalRun:
         self._when_over = when_over
         self._thread = threading.Thread(target=self._main, name=f"run-{run.run_id}", daemon=True)
         self._stopping: threading.Thread | None = None
+        self._own: SparkSession | None = None
 
     def begin(self) -> None:
         self._thread.start()
@@ -60,8 +62,13 @@ class LocalRun:
     def stop_work(self, cancel: Callable[[str], None]) -> None:
         """Cancel its Spark work, again and again, without waiting: Java may answer nothing."""
         if self._stopping is None or not self._stopping.is_alive():
-            self._stopping = threading.Thread(target=cancel, args=(self.run.run_id,), daemon=True)
+            self._stopping = threading.Thread(target=self._stop, args=(cancel,), daemon=True)
             self._stopping.start()
+
+    def _stop(self, cancel: Callable[[str], None]) -> None:
+        cancel(self.run.run_id)
+        if self._own is not None:
+            stop_session(self._own)
 
     def _main(self) -> None:
         try:
@@ -90,10 +97,11 @@ class LocalRun:
         context.setLocalProperty("spark.scheduler.pool", run_id)
         payload = SparkPayload.parse(read_payload(request.payload_uri))
         # Views and settings of its own, and the same context.
-        own = session.newSession()
+        own = self._own = session.newSession()
         if not self._runs.start(run_id, time.time()):
             return
-        with printing_to(_path(payload.result_uri).with_name(LOG_NAME)):
+        log = _path(payload.result_uri).with_name(LOG_NAME)
+        with tables_of_its_own(own, run_id), printing_to(log):
             result = run_payload(own, payload)
             if result.failure is not None:
                 print(f"{result.failure.code}: {result.failure.message}")
@@ -103,6 +111,27 @@ class LocalRun:
             told = f"{result.failure.code}: {result.failure.message}"
             self.outcome = (RunState.FAILED, told)
             self.spark_lost = result.failure.code == "SparkLost"
+
+
+def stop_session(session: SparkSession) -> None:
+    """The work of threads that an operator began itself: they have no job group."""
+    with suppress(Exception):
+        session.interruptAll()
+
+
+@contextmanager
+def tables_of_its_own(session: SparkSession, run_id: str) -> Iterator[None]:
+    """All sessions of a context have one catalog; on EMR Serverless each run begins with none."""
+    name = f"run_{run_id}"
+    session.sql(f"CREATE DATABASE {name}")
+    try:
+        session.catalog.setCurrentDatabase(name)
+        yield
+    finally:
+        stop_session(session)
+        # Of a Java machine that is gone, nothing is left.
+        with suppress(Exception):
+            session.sql(f"DROP DATABASE {name} CASCADE")
 
 
 def read_payload(uri: str) -> dict[str, Any]:

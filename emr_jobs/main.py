@@ -60,6 +60,15 @@ def load(implementation: str) -> Run:
     return run
 
 
+def _keep_log(files: Files, payload: SparkPayload, printed: Path) -> None:
+    """The result is written by now, and says how the run ended whatever becomes of its log."""
+    folder_uri = payload.result_uri.rpartition("/")[0]
+    try:
+        files.write_bytes(f"{folder_uri}/{LOG_NAME}", printed.read_bytes())
+    except Exception as error:
+        sys.stderr.write(f"the log cannot be kept: {type(error).__name__}: {error}\n")
+
+
 def main(payload_uri: str) -> int:
     """0 when the task was done; 1 when it failed, and the result says why.
 
@@ -77,8 +86,7 @@ def main(payload_uri: str) -> int:
                 if result.failure is not None:
                     print(f"{result.failure.code}: {result.failure.message}")
         finally:
-            folder_uri = payload.result_uri.rpartition("/")[0]
-            files.write_bytes(f"{folder_uri}/{LOG_NAME}", printed.read_bytes())
+            _keep_log(files, payload, printed)
     if result.failure is not None:
         sys.stderr.write(f"{result.failure.code}: {result.failure.message}\n")
         return 1

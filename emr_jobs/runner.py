@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,9 +46,10 @@ class Runner:
         self._last_busy = time.monotonic()
         self.wake = threading.Event()
 
-    def serve(self) -> int:
+    def serve(self, say_alive: Callable[[], None]) -> int:
         """Until nothing has run for a while, or Spark has to be started again."""
         while True:
+            say_alive()
             self.wake.wait(LOOK_SECONDS)
             self.wake.clear()
             code = self.look()
@@ -113,7 +115,7 @@ class Runner:
             if found is not None and found.end_asked and active.ending_since is not None:
                 state, detail = RunState.CANCELLED, found.end_asked
             self._runs.end(run_id, state, detail, time.time())
-            if not self._active and state is RunState.SUCCESS:
+            if not self._active and not active.spark_lost:
                 self._session.tidy()
 
     def _fail_active(self, detail: str) -> None:
@@ -153,24 +155,31 @@ def _limit_passed(run: Run, now: float) -> str | None:
     return f"it ran longer than {limit} s" if now - run.started_at > limit else None
 
 
-def take_over(runs: SparkRuns, now: float) -> None:
-    """What an earlier runner left: what had begun is over, what waited goes on waiting."""
-    for run in runs.open():
-        if run.state is RunState.CANCELLING:
-            runs.end(run.run_id, RunState.CANCELLED, run.end_asked or "", now)
-        elif run.started_at is not None:
-            detail = "the Spark runner ended while it ran; nothing that the run wrote counts"
-            runs.end(run.run_id, RunState.FAILED, detail, now)
+def take_over(runs: SparkRuns, now: float, alive_at: float) -> None:
+    """What an earlier runner left: what had begun is over, what waited goes on waiting.
+
+    Its runs ended with it, `alive_at` at the earliest, and used nothing since.
+    """
     runs.forget(now - KEPT_SECONDS)
+    for run in runs.open():
+        if run.started_at is None:
+            continue
+        ended_at = min(max(run.started_at, alive_at), now)
+        if run.state is RunState.CANCELLING:
+            runs.end(run.run_id, RunState.CANCELLED, run.end_asked or "", ended_at)
+        else:
+            detail = "the Spark runner ended while it ran; nothing that the run wrote counts"
+            runs.end(run.run_id, RunState.FAILED, detail, ended_at)
 
 
 def main(arguments: list[str]) -> int:
     folder, cores, memory, places, idle, grace, *modules = arguments
     root = Path(folder)
     link = _Link()
-    _lock(root / "runner.lock")
+    lock = root / "runner.lock"
+    alive_at = _lock(lock)
     runs = SparkRuns(root / "runs.sqlite")
-    take_over(runs, time.time())
+    take_over(runs, time.time(), alive_at)
     # Of a runner that was killed; its Java machine ends when it sees that.
     shutil.rmtree(root / "scratch", ignore_errors=True)
     # Only now: Spark takes a second to load, and the dead are reported before that.
@@ -182,7 +191,7 @@ def main(arguments: list[str]) -> int:
     runner = Runner(runs, session, places=int(places), idle=float(idle), grace=float(grace))
     link.attend(runner, session)
     try:
-        return runner.serve()
+        return runner.serve(lambda: os.utime(lock))
     finally:
         session.kill()
 
@@ -217,10 +226,14 @@ class _Link:
             threading.Thread(target=self._session.get, name="warm", daemon=True).start()
 
 
-def _lock(path: Path) -> None:
-    """Wait for an earlier runner of this folder to be gone; the kernel gives the lock back."""
+def _lock(path: Path) -> float:
+    """Wait for an earlier runner of this folder to be gone; the kernel gives the lock back.
+
+    Answers when that one was alive: it touches the file as long as it is.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return os.fstat(descriptor).st_mtime
 
 
 if __name__ == "__main__":

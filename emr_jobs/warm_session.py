@@ -12,6 +12,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from emr_jobs.session import local_session
@@ -100,9 +101,14 @@ class WarmSession:
                 context._jsc.sc().cancelJobGroupAndFutureJobs(run_id)
 
     def tidy(self) -> None:
-        """What earlier runs cached and never gave back; for moments when nothing runs."""
-        if self._session is not None:
-            self._session.catalog.clearCache()
+        """What earlier runs left to all sessions; for moments when nothing runs."""
+        if self._session is None:
+            return
+        catalog = self._session.catalog
+        with suppress(Py4JError, PySparkException):
+            catalog.clearCache()
+            for view in catalog.listTables("global_temp"):
+                catalog.dropGlobalTempView(view.name)
 
     def kill(self) -> None:
         process = self.java()

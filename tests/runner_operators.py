@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from emr_jobs.spark_io import SparkIO
@@ -38,6 +39,18 @@ def crunch(task: SparkTask, io: SparkIO) -> None:
     """Rows, and then Spark work that does not end."""
     rows(task, io)
     _endless(io)
+
+
+def share_out(task: SparkTask, io: SparkIO) -> None:
+    """Spark work that does not end, in threads of the operator's own."""
+    tracker = io.spark.sparkContext.statusTracker()
+    with ThreadPoolExecutor(2) as pool:
+        shares = [pool.submit(_endless, io) for _ in range(2)]
+        while len(tracker.getActiveStageIds()) < len(shares):
+            time.sleep(0.05)
+        Path(task.config["mark"]).touch()
+        for each in shares:
+            each.result()
 
 
 def spin(task: SparkTask, io: SparkIO) -> None:
@@ -81,6 +94,22 @@ def own_view(task: SparkTask, io: SparkIO) -> None:
         found = io.spark.sql("SELECT count(*) AS n FROM mine").collect()[0]["n"]
         if found != wanted or io.spark.conf.get("spark.sql.shuffle.partitions") != str(wanted):
             raise OperatorFailed(f"found {found} instead of {wanted}")
+
+
+def own_table(task: SparkTask, io: SparkIO) -> None:
+    """A table under a name that other runs use as well."""
+    wanted = task.config["value"]
+    io.spark.range(wanted).write.saveAsTable("mine")
+    found = io.spark.table("mine").count()
+    if found != wanted:
+        raise OperatorFailed(f"found {found} instead of {wanted}")
+
+
+def leave_behind(task: SparkTask, io: SparkIO) -> None:
+    """A view for all sessions under a name that an earlier attempt used, and cached rows."""
+    io.spark.range(3).cache().createGlobalTempView("everybodys")
+    if task.config.get("fail"):
+        raise OperatorFailed("halfway", retryable=True)
 
 
 def out_of_memory(task: SparkTask, io: SparkIO) -> None:

@@ -114,6 +114,19 @@ def test_a_token_that_began_a_run_with_older_code_finds_that_run(
     assert [name for name, _ in service.requests].count("ListJobRuns") == 3
 
 
+def test_a_start_that_is_refused_after_it_was_taken_is_that_run(
+    service: EmrService, runner: SparkRunner, place: RunPlace, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    request = place.request("rows", {"mark": str(mark)})
+    service.lose_answers = 1
+    with pytest.raises(Unavailable):
+        runner.start(request)
+    service.fail_with = [Refused("ValidationException", 400, "the application was stopped")]
+    assert _ended(runner, runner.start(request)) is RunState.SUCCESS
+    assert mark.read_text() == "ran\n"
+
+
 def test_a_token_that_is_taken_without_a_run_to_show_is_a_conflict(
     service: EmrService, runner: SparkRunner, place: RunPlace
 ) -> None:

@@ -260,6 +260,20 @@ def test_a_run_that_ends_before_it_runs_is_a_failed_attempt(world: SparkWorld) -
     assert world.attempts() == [(1, "Failed", False, "RunFailed")]
 
 
+def test_a_run_that_never_ran_is_shown_with_no_time_of_running(world: SparkWorld) -> None:
+    world.begin()
+    world.watch(minutes=61)
+    world.relay()
+    world.runner.move(RunState.CANCELLED)
+    world.watch(seconds=30)
+    assert world.attempts() == [(1, "Failed", False, "QueueTimedOut")]
+    (run,) = world.runs()
+    assert run.exchanged_at is not None, "it counts as an attempt"
+    (shown,) = world.app.views.task(world.org, world.task_ids()[0])["runs"]
+    times = ("started_at", "startup_seconds", "run_seconds")
+    assert [shown[name] for name in times] == [None, None, None]
+
+
 def test_the_operators_own_words_are_told(world: SparkWorld) -> None:
     world.begin()
     world.runner.move(RunState.RUNNING)
@@ -451,6 +465,23 @@ def test_what_a_run_left_is_deleted_also_by_whoever_comes_after_a_crash(world: S
     assert world.runs()[0].closed_at is not None
     keys = [each.key for each in world.app.objects.list(f"org/{world.org}/run/")]
     assert sorted(key.rpartition("/")[2] for key in keys) == ["payload.json", "result.json"]
+
+
+@pytest.mark.parametrize("layout", ["world", "loading"])
+def test_an_object_that_no_memory_holds_is_refused_before_it_is_read(
+    layout: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world: SparkWorld = request.getfixturevalue(layout)
+    monkeypatch.setattr("trace_core.storage.adopted.SPARK_OBJECT_MAX", 100)
+    world.begin()
+    world.runner.move(RunState.RUNNING)
+    world.watch()
+    world.runner.succeed(ROWS)
+    world.watch()
+    ((_, outcome, final, _),) = world.attempts()
+    assert (outcome, final) == ("Failed", True)
+    (row,) = world.rows("SELECT error_message FROM attempts WHERE outcome = 'Failed'")
+    assert "write the rows in more files" in row.error_message
 
 
 def test_an_end_that_kills_whoever_takes_it_over_is_given_up(world: SparkWorld) -> None:

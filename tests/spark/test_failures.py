@@ -139,3 +139,20 @@ def test_a_run_begins_with_the_address_of_its_payload(
     [printed] = [path for path in left if path.name == "log.txt"]
     assert printed.parent == Path(payload.result_uri.removeprefix("file://")).parent
     assert printed.read_text() == "LabelsAway: the label service is away\n"
+
+
+def test_a_log_that_cannot_be_kept_fails_no_run(
+    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = place.input("rows", BLOCKS, [{"number": 4}])
+    payload = place.payload(f"{OPERATORS}:copy", inputs=(given,))
+    files, uri = Files(place.spark), f"file://{place.root}/results/payload.json"
+    files.write_json(uri, payload.fields())
+
+    def refuse(*_: object) -> None:
+        raise OSError("slow down")
+
+    monkeypatch.setattr(Files, "write_bytes", refuse)
+    assert main.main(uri) == 0
+    assert "slow down" in capsys.readouterr().err
+    assert SparkResult.parse(files.read_json(payload.result_uri)).failure is None

@@ -15,7 +15,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from emr_jobs.local_run import LocalRun
-from emr_jobs.runner import Runner
+from emr_jobs.runner import Runner, take_over
 from emr_jobs.warm_session import WarmSession
 from tests.conformance import harness as conformance
 from tests.conformance.spark_runs import RunPlace, SparkRunnerHarness, becomes
@@ -130,6 +130,22 @@ def test_a_file_of_the_project_brings_operators_with_python_functions_of_their_o
     assert found.state is RunState.SUCCESS, found.detail
 
 
+def test_a_table_of_one_run_is_none_of_another(runs: SparkRunnerHarness) -> None:
+    both = [runs.start("own_table", {"value": value}) for value in (3, 5)]
+    for run_id in [*both, runs.start("own_table", {"value": 7})]:
+        found = runs.ended(run_id)
+        assert found.state is RunState.SUCCESS, found.detail
+
+
+def test_what_a_run_leaves_in_the_session_is_gone_when_the_next_one_begins(
+    runs: SparkRunnerHarness,
+) -> None:
+    assert runs.ended(runs.start("leave_behind", {"fail": True})).state is RunState.FAILED
+    for _ in range(2):
+        found = runs.ended(runs.start("leave_behind"))
+        assert found.state is RunState.SUCCESS, found.detail
+
+
 def test_operators_see_nothing_of_the_platforms_environment(
     place: RunPlace, runner: LocalSparkRunner, runs: SparkRunnerHarness
 ) -> None:
@@ -206,6 +222,24 @@ def test_a_run_that_will_not_end_takes_the_runner_with_it(
     assert runner.pid != before
 
 
+def test_a_cancel_ends_what_a_run_does_in_threads_of_its_own_and_no_other_run(
+    tmp_path: Path, place: RunPlace
+) -> None:
+    size = SparkSize(memory="512m", grace_seconds=60.0)
+    with closing(LocalSparkRunner(tmp_path / "spark", size=size)) as runner:
+        mark = tmp_path / "mark"
+        run_id = runner.start(place.request("share_out", {"mark": str(mark)}))
+        other = runner.start(place.request("spin"))
+        becomes(runner, other, RunState.RUNNING)
+        assert conformance.becomes(mark.exists, timedelta(minutes=1))
+        before = runner.pid
+        runner.cancel(run_id)
+        assert becomes(runner, run_id, RunState.CANCELLED).detail == "canceled"
+        assert (runner.status(other).state, runner.pid) == (RunState.RUNNING, before)
+        runner.cancel(other)
+        becomes(runner, other, RunState.CANCELLED)
+
+
 def test_java_that_answers_nothing_any_more_ends_with_the_run_that_is_to_end(
     runner: LocalSparkRunner, runs: SparkRunnerHarness
 ) -> None:
@@ -228,7 +262,7 @@ PLATFORM = """
 import sys, time
 from pathlib import Path
 from emr_jobs.local_run import LocalRun
-from emr_jobs.runner import Runner
+from emr_jobs.runner import Runner, take_over
 from emr_jobs.warm_session import WarmSession
 from tests.conformance import harness as conformance
 from tests.conformance.spark_runs import RunPlace, becomes
@@ -343,6 +377,21 @@ def test_runs_are_forgotten_after_a_week(tmp_path: Path, place: RunPlace) -> Non
     runs.forget(2000.1)
     assert runs.find(run_id) is None
     runs.close()
+
+
+def test_a_run_whose_runner_died_ended_then_and_not_when_the_next_one_began(
+    tmp_path: Path, place: RunPlace
+) -> None:
+    with closing(SparkRuns(tmp_path / "runs.sqlite")) as runs:
+        started, waiting = (runs.submit(place.request("rows"), 1.0) for _ in range(2))
+        assert runs.grant(started, 2.0) and runs.schedule(started) and runs.start(started, 3.0)
+        month_later = 3.0 + 30 * 86400
+        take_over(runs, month_later, alive_at=13.5)
+        found = runs.find(started)
+        assert found is not None, "it is told once more, however long ago it was"
+        assert (found.state, found.ended_at) == (RunState.FAILED, 13.5)
+        found = runs.find(waiting)
+        assert found is not None and found.ended_at is None
 
 
 def test_a_run_begins_once_and_not_after_it_was_asked_to_end(

@@ -158,9 +158,12 @@ class RunOutputs:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        from trace_core.storage.adopted import bounded_bytes
+
         for key in keys:
+            data = bounded_bytes(self._objects, key)
             try:
-                with pq.ParquetFile(pa.BufferReader(self._objects.read(key))) as file:
+                with pq.ParquetFile(pa.BufferReader(data)) as file:
                     for batch in file.iter_batches():
                         yield batch.select(schema.names).cast(schema)
             except (pa.ArrowException, KeyError) as error:

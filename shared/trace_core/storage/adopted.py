@@ -54,7 +54,7 @@ def adopt_objects(
     required = (*unique_key, *((cursor_column,) if cursor_column else ()))
     written: list[StoredObject] = []
     for source in sources:
-        data = _bytes(store, source)
+        data = bounded_bytes(store, source)
         rows, minimum, maximum = _look_through(
             data, source, columns, identity, cursor_column, unique_key, required
         )
@@ -90,7 +90,8 @@ def _keep(
     return StoredObject(key, len(data), rows, hashlib.sha256(data).hexdigest(), minimum, maximum)
 
 
-def _bytes(store: ObjectStore, key: str) -> bytes:
+def bounded_bytes(store: ObjectStore, key: str) -> bytes:
+    """An object that memory holds; a larger one is refused before it is read."""
     size = store.head(key).size
     if size > SPARK_OBJECT_MAX:
         raise RowsInvalid(

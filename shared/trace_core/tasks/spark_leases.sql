@@ -58,7 +58,9 @@ pinned AS (
      WHERE p.pin <> ''
 )
 UPDATE spark_runs r
-   SET exchanged_at = %(now)s, started_at = l.started_at
+   SET exchanged_at = %(now)s,
+       -- One that ended before it ran has begun as an attempt, and has no time of running.
+       started_at = CASE WHEN r.started_at IS NOT NULL THEN l.started_at END
   FROM leased l
  WHERE r.task_id = l.task_id AND r.start_number = %(start_number)s
 RETURNING r.start_number

@@ -80,13 +80,21 @@ class EmrServerlessRunner:
                 return self._client.start_job_run(**given)["jobRunId"]
             except ClientError as error:
                 match error_code(error):
-                    case "ConflictException":
-                        return self._begun(request, error)
                     case "ServiceQuotaExceededException":
                         raise Busy("EMR Serverless has as many runs as it takes.") from error
+                    case "ConflictException":
+                        never: Conflict | Invalid = Conflict(
+                            "EMR Serverless knows the client token, and shows no run of it.",
+                            client_token=request.client_token,
+                        )
                     case "ValidationException":
-                        raise Invalid("EMR Serverless does not take the run.") from error
-                raise
+                        # An earlier call may have begun it all the same, whose answer was lost.
+                        never = Invalid("EMR Serverless does not take the run.")
+                    case _:
+                        raise
+                if (begun := self._begun(request)) is None:
+                    raise never from error
+                return begun
 
     def status(self, run_id: str) -> RunStatus:
         found = self._get(run_id)
@@ -130,10 +138,11 @@ class EmrServerlessRunner:
             )
         return answer["jobRun"]
 
-    def _begun(self, request: RunRequest, error: ClientError) -> str:
-        """The run of a client token that was given with other fields.
+    def _begun(self, request: RunRequest) -> str | None:
+        """The run that a client token has begun, found by its name.
 
-        That happens when a release changes the code between a start and its repetition.
+        A token is a conflict when it comes with other fields: a release may change the code between
+        a start and its repetition.
         """
         pages = self._client.get_paginator("list_job_runs").paginate(
             applicationId=self._application.application_id,
@@ -144,10 +153,7 @@ class EmrServerlessRunner:
             for each in page["jobRuns"]:
                 if each.get("name") == name:
                     return each["id"]
-        raise Conflict(
-            "EMR Serverless knows the client token, and shows no run of it.",
-            client_token=request.client_token,
-        ) from error
+        return None
 
 
 @contextmanager
