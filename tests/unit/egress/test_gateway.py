@@ -152,6 +152,13 @@ def test_retry_after_may_be_a_date(main: Provider) -> None:
         assert time.monotonic() - began < 1
 
 
+@pytest.mark.parametrize("said", ["soon", "Wed, 21 Oct 2015 07:28:00 +9999999999999999", "-5"])
+def test_a_retry_after_that_makes_no_sense_asks_for_no_rest(main: Provider, said: str) -> None:
+    main.answers(429, Retry_After=said)
+    with gateway(main=upstream(main)) as egress, egress.opened(ENV, 60) as opened:
+        assert call(opened.env["RPC_URL"])[0] == 200
+
+
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 408])
 def test_what_passes_is_tried_again(main: Provider, status: int) -> None:
     main.answers(status)
