@@ -109,6 +109,14 @@ def chunks(start: int, end: int, size: int) -> Iterator[range]:
 
 def read_told(numbers: range, files: Mapping[str, Sequence[Path]]) -> dict[int, Told]:
     """What the files of one chunk say of these blocks."""
+    try:
+        return _read_told(numbers, files)
+    except (TypeError, ValueError, KeyError, OSError) as error:
+        # A file that was not finished, or nothing where each block has something.
+        raise CryoFailed(f"what Cryo wrote cannot be read: {type(error).__name__}") from error
+
+
+def _read_told(numbers: range, files: Mapping[str, Sequence[Path]]) -> dict[int, Told]:
     told = {at: Told() for at in numbers}
     logs: dict[tuple[int, int], list[Json]] = defaultdict(list)
     for row in _rows(files["logs"]):

@@ -9,7 +9,8 @@ A block whose parts do not fit together is doubtful: it is read again from the n
 receipts, and its verdict is then `receipts`. If that does not fit either, the range is refused and
 nothing of it is written.
 
-Where there is no Cryo, the follower's reader takes its place: the same rows, checked in the same way.
+Where there is no Cryo, or it fails, the follower's reader takes its place: the same rows, checked in
+the same way.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from trace_chain.columns import (
 )
 from trace_chain.completeness import Block, check_chained, verify
 from trace_chain.cryo_files import Told, chunks, cryo_is_here, discard, freeze, read_told
-from trace_chain.errors import ChainError, ForkMoved, Lagging, WrongChain
+from trace_chain.errors import ChainError, CryoFailed, ForkMoved, Lagging, WrongChain
 from trace_chain.reader import BlockReader
 from trace_chain.rpc import Rpc
 from trace_chain.tables import table
@@ -105,9 +106,21 @@ class _Backfill:
         return files.tables()
 
     def _chunk(self, numbers: range) -> list[Block]:
-        if not self._by_cryo:
-            reader = BlockReader(self._rpc, verified=self._config.verify, batch=_BATCH)
-            return list(reader.blocks(numbers[0], numbers[-1]))
+        if self._by_cryo:
+            try:
+                return self._with_cryo(numbers)
+            except CryoFailed as error:
+                # One word of a provider that it does not understand ends it. The reader can say
+                # which, or get over it.
+                self._task.log.warning(
+                    "blocks %s to %s are read without Cryo: %s",
+                    numbers[0], numbers[-1], error.message,
+                )  # fmt: skip
+                self._repaired += numbers
+        reader = BlockReader(self._rpc, verified=self._config.verify, batch=_BATCH)
+        return list(reader.blocks(numbers[0], numbers[-1]))
+
+    def _with_cryo(self, numbers: range) -> list[Block]:
         folder = self._task.scratch / f"cryo-{numbers[0]}"
         wanted = ["transactions", "logs"]
         if self._config.verify == VERIFIED_BLOOM:

@@ -10,7 +10,7 @@ ChainError               an operator that raises it fails its attempt; the name 
 │   ├── RpcFailed            it answers with an error of its own
 │   │   └── MethodMissing        it does not know the method
 │   └── Untrue               the answer contradicts itself or the block's header
-├── CryoFailed           Cryo gave up; the gateway knows whose fault it was
+├── CryoFailed           Cryo gave up: the blocks are read without it
 ├── ForkMoved            the chain was reorganised between two calls: read again
 ├── WrongChain           not the chain that the job is about: never retried
 └── ReorgTooDeep         no common ancestor within the hashes that we keep: a person must look

@@ -11,7 +11,15 @@ import pytest
 
 from tests.chain.rpc_faults import FaultyProvider, faulty
 from tests.chain.test_cryo_ingest import from_the_node, hashed, rows_of, run
-from trace_chain.errors import ChainError, Lagging, NodeAway, RateLimited, Untrue
+from trace_chain.errors import (
+    ChainError,
+    CryoFailed,
+    Lagging,
+    NodeAway,
+    ProviderFault,
+    RateLimited,
+    Untrue,
+)
 from trace_chain.node.anvil import Anvil
 from trace_core.egress.gateway import EgressGateway
 from trace_core.egress.model import Upstream
@@ -134,6 +142,51 @@ def test_a_provider_that_lags_is_refused_before_anything_is_read(
     with faulty(node.url, behind=5) as provider, pytest.raises(Lagging):
         run(provider.url, 1, node.head, tmp_path)
     assert not list(tmp_path.glob("cryo-*"))
+
+
+def breaks(*_: Any, **__: Any) -> Any:
+    raise CryoFailed("it panicked")
+
+
+def leaves_half_a_file(dataset: str, url: str, start: int, end: int, folder: Path, **_: Any) -> Any:
+    folder.mkdir(parents=True)
+    path = folder / "half.parquet"
+    path.write_bytes(b"PAR1 and no more")
+    return [path]
+
+
+@pytest.mark.parametrize("freeze", [breaks, leaves_half_a_file])
+@pytest.mark.parametrize("verify", ["receipts", "bloom"])
+def test_what_cryo_cannot_read_is_read_without_it(
+    node: Anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, freeze: Any, verify: str
+) -> None:
+    monkeypatch.setattr("trace_chain.cryo_ingest.freeze", freeze)
+    found = rows_of(run(node.url, 1, LAST, tmp_path, verify=verify))
+    assert set(found["blocks"]["verified"].to_pylist()) == {verify}
+    for name in ("transactions", "logs"):
+        expected = from_the_node(node, 1, LAST)[name]
+        assert hashed({name: found[name]}) == hashed({name: expected})
+
+
+def no_size(block: Any) -> None:
+    del block["size"]
+
+
+def no_number(block: Any) -> None:
+    block["number"] = None
+
+
+@pytest.mark.parametrize("lie", [no_size, no_number])
+@pytest.mark.parametrize("verify", ["receipts", "bloom"])
+def test_a_provider_whose_words_break_cryo_is_blamed(
+    node: Anvil, tmp_path: Path, lie: Callable[[Any], None], verify: str
+) -> None:
+    with (
+        faulty(node.url, change_blocks={12: lie}) as provider,
+        pytest.raises(ProviderFault) as refused,
+    ):
+        run(provider.url, 1, LAST, tmp_path, verify=verify)
+    assert refused.value.upstream_fault == "malformed"
 
 
 def through(provider: FaultyProvider, **limits: Any) -> EgressGateway:

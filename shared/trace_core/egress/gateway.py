@@ -164,8 +164,12 @@ class EgressGateway:
         if route is None or time.monotonic() >= route.deadline:
             raise Refused(404, "no attempt has this address, or it has ended")
         headers = {name: call.headers[name] for name in _PASSED if name in call.headers}
+
+        def abandoned() -> bool:
+            return call.gone() or self._route(call.path) is not route
+
         try:
-            answer = route.sender.send(call.body, headers, route.counter, route.deadline)
+            answer = route.sender.send(call.body, headers, route.counter, route.deadline, abandoned)
         except GivenUp as error:
             logger.warning("%s", error.what)
             return _told(error.status, error.fault, error.what)

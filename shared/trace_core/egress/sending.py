@@ -24,6 +24,7 @@ _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _CAP = timedelta(seconds=15)
 _IDLE_SECONDS = 20.0
 _KEY_MIN = 8
+_LOOKS_AFTER = 0.005
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Answer:
 class GivenUp(Exception):
     """The upstream did not answer in time or at all. Its words and its key stay out of this."""
 
-    def __init__(self, fault: Fault, what: str, status: int) -> None:
+    def __init__(self, fault: Fault | None, what: str, status: int) -> None:
         super().__init__(what)
         self.fault, self.what, self.status = fault, what, status
 
@@ -44,9 +45,17 @@ class GivenUp(Exception):
 class _Failed(Exception):
     """One try came to nothing."""
 
-    def __init__(self, fault: Fault, what: str, *, again: bool, rest: float = 0.0) -> None:
+    def __init__(
+        self, fault: Fault, what: str, *, again: bool, rest: float = 0.0, status: int | None = None
+    ) -> None:
         super().__init__(what)
         self.fault, self.what, self.again, self.rest = fault, what, again, rest
+        self.status = status
+        """What it answered, if it did."""
+
+
+class _Abandoned(Exception):
+    """Nobody waits for the answer any more."""
 
 
 class Sender:
@@ -67,23 +76,32 @@ class Sender:
         self._idle: deque[tuple[float, _Connection]] = deque()
 
     def send(
-        self, body: bytes, headers: Mapping[str, str], counter: Counter, deadline: float
-    ) -> Answer:
-        """Raises `GivenUp` when the deadline or the retries are over."""
+        self, body: bytes, headers: Mapping[str, str], counter: Counter, deadline: float,
+        abandoned: Callable[[], bool] = lambda: False,
+    ) -> Answer:  # fmt: skip
+        """Raises `GivenUp` when the deadline or the retries are over, or whoever asked is gone."""
         limits = self._upstream.limits
         began = time.monotonic()
         deadline = min(deadline, began + limits.deadline_seconds)
         retries = rate_limited = 0
         fault: Fault | None = None
+        last: _Failed | None = None
         received = 0
         try:
             while True:
                 try:
-                    answer = self._try(body, headers, deadline)
+                    answer = self._try(body, headers, began, deadline, abandoned)
                     received = len(answer.body)
                     return answer
+                except _Abandoned:
+                    if last is None:
+                        what = f"upstream {self._name}: nobody waits for it any more"
+                        raise GivenUp(None, what, 502) from None
+                    fault = last.fault
+                    raise self._given_up(last, retries - 1) from None
                 except _Failed as failed:
-                    rate_limited += failed.fault is Fault.RATE_LIMITED
+                    last = failed
+                    rate_limited += failed.status == 429
                     wait = delay(
                         timedelta(seconds=limits.retry_seconds), _CAP, retries, self._jitter
                     ).total_seconds()
@@ -106,9 +124,15 @@ class Sender:
         tries = f"{retries + 1} {'try' if retries == 0 else 'tries'}"
         return GivenUp(failed.fault, f"upstream {self._name}: {failed.what}, {tries}", status)
 
-    def _try(self, body: bytes, headers: Mapping[str, str], deadline: float) -> Answer:
+    def _try(
+        self, body: bytes, headers: Mapping[str, str], began: float, deadline: float,
+        abandoned: Callable[[], bool],
+    ) -> Answer:  # fmt: skip
         try:
             with self._pace.turn(deadline):
+                # Not asked of those that go at once, which are nearly all.
+                if time.monotonic() - began >= _LOOKS_AFTER and abandoned():
+                    raise _Abandoned
                 return self._exchange(body, headers, deadline)
         except Overdue:
             raise _Failed(Fault.RATE_LIMITED, "no turn within its limits", again=False) from None
@@ -202,7 +226,8 @@ class Sender:
             rest = self._rest(response)
             if rest:
                 self._pace.hold_back(rest)
-            raise _Failed(Fault.RATE_LIMITED, "too many requests (429)", again=True, rest=rest)
+            what = "too many requests (429)"
+            raise _Failed(Fault.RATE_LIMITED, what, again=True, rest=rest, status=status)
         if status in _AGAIN:
             rest = self._rest(response)
             raise _Failed(Fault.SERVER_ERROR, f"it answered {status}", again=True, rest=rest)
@@ -222,7 +247,7 @@ class Sender:
             return min(float(text[:6]), 3600.0)
         try:
             at = email.utils.parsedate_to_datetime(text)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return 0.0
         at = at if at.tzinfo else at.replace(tzinfo=UTC)
         return min(max(0.0, (at - self._now()).total_seconds()), 3600.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import select
 import socket
 import threading
 import time
@@ -26,6 +27,8 @@ class Call:
     path: str
     headers: Mapping[str, str]
     body: bytes
+    gone: Callable[[], bool]
+    """Whether the client has hung up."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,18 @@ class LoopbackServer:
         body = stream.read(length)
         if len(body) < length:
             return None, False
-        return Call(path, headers, body), headers.get("connection", "").lower() != "close"
+        call = Call(path, headers, body, lambda: _hung_up(connected))
+        return call, headers.get("connection", "").lower() != "close"
+
+
+def _hung_up(connected: socket.socket) -> bool:
+    waiting = select.poll()
+    try:
+        waiting.register(connected, select.POLLIN)
+        # Without something to read it waits for its answer.
+        return bool(waiting.poll(0)) and not connected.recv(1, socket.MSG_PEEK)
+    except (OSError, ValueError):
+        return True
 
 
 def _headers(stream: Stream) -> dict[str, str]:

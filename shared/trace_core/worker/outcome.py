@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from trace_core.tasks.api import Completion
 
 _MESSAGE_SHARE = limits.ERROR_MESSAGE_MAX // 2
 _TRACEBACK_MAX = 64 * 1024
+_FAULT = re.compile(r"[a-z_]{1,40}")
 
 
 class InvalidResult(OperatorFailed):
@@ -163,7 +165,7 @@ def failed(error: BaseException, redact: Callable[[str], str] = str) -> Outcome:
     trace = redact(storable("".join(traceback.format_exception(error))))
     message = redact(storable(_text_of(error)))
     ended = failure(type(error).__name__, message, _retryable(error), trace)
-    fault = error.upstream_fault if isinstance(error, OperatorFailed) else None
+    fault = _fault(error.upstream_fault) if isinstance(error, OperatorFailed) else None
     return replace(ended, fields={**ended.fields, "egress": {"fault": fault}}) if fault else ended
 
 
@@ -203,6 +205,13 @@ def _text_of(error: BaseException) -> str:
         return str(error) or type(error).__name__
     except Exception:  # the operator's own __str__ may fail
         return type(error).__name__
+
+
+def _fault(said: object) -> str | None:
+    """What a completion cannot carry still blames the upstream."""
+    if not said:
+        return None
+    return said if isinstance(said, str) and _FAULT.fullmatch(said) else "failed"
 
 
 def _retryable(error: BaseException) -> bool:

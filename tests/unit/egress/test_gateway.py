@@ -20,6 +20,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from tests.unit.egress.provider import Provider, gateway, provider, upstream
+from tests.unit.worker.platform_for_tests import eventually
 from trace_core.egress.gateway import EgressGateway
 from trace_core.egress.usage import Fault
 from trace_core.kernel.errors import Rejected
@@ -149,6 +150,13 @@ def test_retry_after_may_be_a_date(main: Provider) -> None:
         began = time.monotonic()
         assert code(call(opened.env["RPC_URL"])) == "rate_limited"
         assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize("said", ["soon", "Wed, 21 Oct 2015 07:28:00 +9999999999999999", "-5"])
+def test_a_retry_after_that_makes_no_sense_asks_for_no_rest(main: Provider, said: str) -> None:
+    main.answers(429, Retry_After=said)
+    with gateway(main=upstream(main)) as egress, egress.opened(ENV, 60) as opened:
+        assert call(opened.env["RPC_URL"])[0] == 200
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 408])
@@ -326,6 +334,62 @@ def test_a_connection_that_cannot_be_taken_is_not_the_end_of_the_gateway(
             call(opened.env["RPC_URL"])
         assert not failing
         assert call(opened.env["RPC_URL"])[0] == 200
+
+
+def begun(url: str) -> socket.socket:
+    """A call whose answer nobody has read yet."""
+    parts = urlsplit(url)
+    connected = socket.create_connection((parts.hostname or "", parts.port or 0), 10)
+    head = f"POST {parts.path} HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\n"
+    connected.sendall(head.encode() + b"{}")
+    return connected
+
+
+def test_what_nobody_waits_for_any_more_is_not_tried_again(main: Provider) -> None:
+    waiting: list[socket.socket] = []
+
+    def hang_up() -> float:
+        waiting.pop().close()
+        return 0.5
+
+    main.answers(503)
+    made = EgressGateway({"main": upstream(main)}, jitter=hang_up)
+    with made.opened(ENV, 60) as opened:
+        waiting.append(begun(opened.env["RPC_URL"]))
+        eventually(lambda: opened.usage.requests == 1)
+    made.close()
+    assert len(main.seen) == 1
+    assert (opened.usage.errors, opened.last_fault) == (1, Fault.SERVER_ERROR)
+
+
+def test_an_attempt_that_has_ended_leaves_no_retries(main: Provider) -> None:
+    failed, ended = threading.Event(), threading.Event()
+
+    def wait_for_the_end() -> float:
+        failed.set()
+        assert ended.wait(10)
+        return 0.5
+
+    main.answers(503)
+    made = EgressGateway({"main": upstream(main)}, jitter=wait_for_the_end)
+    with made.opened(ENV, 60) as opened:
+        waiting = begun(opened.env["RPC_URL"])
+        assert failed.wait(10)
+    ended.set()
+    eventually(lambda: made.used["main"].requests == 1)
+    waiting.close()
+    made.close()
+    assert len(main.seen) == 1
+
+
+def test_only_what_a_provider_answers_counts_as_429(main: Provider) -> None:
+    limits = {"concurrency": 1, "deadline_seconds": 0.1}
+    with gateway(main=upstream(main, limits=limits)) as egress, egress.opened(ENV, 60) as opened:
+        with egress._paces["main"].turn(time.monotonic() + 10):
+            answer = call(opened.env["RPC_URL"])
+        assert (answer[0], code(answer)) == (429, "rate_limited")
+        assert (opened.usage.rate_limited, opened.usage.errors) == (0, 1)
+    assert not main.seen
 
 
 def test_an_answer_that_cannot_be_looked_through_is_given_up(main: Provider) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from tests.unit.worker.platform_for_tests import (
 )
 from trace_core.egress.gateway import EgressGateway
 from trace_core.kernel.errors import Invalid, Unauthenticated, Unavailable
+from trace_core.tasks.api import Completion
 from trace_core.worker.children import ChildPool
 from trace_core.worker.client import HttpClient, WorkerApi
 from trace_core.worker.logs import AttemptLogs
@@ -315,6 +317,7 @@ def test_a_report_says_whose_fault_the_end_is(
 ) -> None:
     limited = make_payload("ask_upstream", slot=RPC_SLOT)
     lied_to = make_payload("ask_upstream", {"blames": "untrue"}, slot=RPC_SLOT)
+    odd = make_payload("ask_upstream", {"blames": "It lies, and how!"}, slot=RPC_SLOT)
     own_fault = make_payload("ask_upstream", {"times": 0, "blames": None}, slot=RPC_SLOT)
     with provider() as main:
         egress = EgressGateway({"main": upstream(main, limits={"retries": 0})})
@@ -322,13 +325,17 @@ def test_a_report_says_whose_fault_the_end_is(
             main.answers(429)
             platform.waiting.append(limited)
             platform.wait_for(limited)
-            platform.waiting += [lied_to, own_fault]
-            platform.wait_for(lied_to, own_fault)
+            platform.waiting += [lied_to, odd, own_fault]
+            platform.wait_for(lied_to, odd, own_fault)
         egress.close()
     first, second, third = platform.wait_for(limited, lied_to, own_fault)
     assert (first["status"], first["egress"]["fault"]) == ("Failed", "rate_limited")
     assert (second["egress"]["fault"], second["retryable"]) == ("untrue", True)
     assert (third["status"], "egress" in third) == ("Completed", False)
+    # What no completion may carry would leave the attempt without an end.
+    (fourth,) = platform.wait_for(odd)
+    assert (fourth["status"], fourth["egress"]["fault"]) == ("Failed", "failed")
+    Completion.model_validate_json(json.dumps(fourth))
 
 
 def test_an_upstream_that_the_worker_does_not_have_fails_the_task_by_name(
