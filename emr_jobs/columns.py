@@ -58,8 +58,7 @@ _FROM_SPARK: dict[type[S.DataType], str] = {
     S.BinaryType: "bytea",
 }
 _WHOLE = (S.LongType, S.IntegerType, S.ShortType, S.ByteType)
-_CANONICAL_NUMBER = r"^(0|-?[1-9][0-9]*|-?(0|[1-9][0-9]*)\.[0-9]+)$"
-_CANONICAL_UUID = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+_CANONICAL_UUID = r"\A[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\z"
 
 
 def numeric_size(column_type: str) -> tuple[int, int] | None:
@@ -142,15 +141,32 @@ def _conformed(field: S.StructField, column: SparkColumn) -> Column:
             f"{field.dataType.simpleString()}; cast it"
         )
     if is_exact_text(column.type):
-        text = value.cast("string")
-        return _spelled(text, _CANONICAL_NUMBER, column)
+        return _exact_number(value.cast("string"), column)
     if column.type == "uuid":
         return _spelled(F.lower(value), _CANONICAL_UUID, column)
     return value.cast(wanted)
 
 
+def _exact_number(text: Column, column: SparkColumn) -> Column:
+    """In the platform's one spelling: with all decimals of its type, or with none too many."""
+    size = numeric_size(column.type)
+    digits, places = "[0-9]*", "[0-9]*"
+    if size is not None:
+        digits, places = f"[0-9]{{0,{max(size[0] - size[1] - 1, 0)}}}", f"[0-9]{{0,{size[1]}}}"
+    whole = f"0|[1-9]{digits}" if size is None or size[0] > size[1] else "0"
+    pattern = rf"\A(?!-0(\.0*)?\z)-?({whole})(\.(?=[0-9]){places}0*)?\z"
+    number, has_places = _spelled(text, pattern, column), F.instr(text, ".") > 0
+    left, right = F.substring_index(number, ".", 1), F.substring_index(number, ".", -1)
+    if size is None:
+        short = F.rtrim(F.rtrim(number, F.lit("0")), F.lit("."))
+        return F.when(has_places, short).otherwise(number)
+    if not size[1]:
+        return left
+    return F.concat(left, F.lit("."), F.rpad(F.when(has_places, right).otherwise(""), size[1], "0"))
+
+
 def _spelled(text: Column, pattern: str, column: SparkColumn) -> Column:
-    told = f"column {column.name} is {column.type}, and a value is not written as one"
+    told = f"column {column.name} is {column.type}, and a value is not written as one or is longer"
     return F.when(text.isNull() | text.rlike(pattern), text).otherwise(
         F.raise_error(F.lit(told)).cast("string")
     )
