@@ -25,6 +25,7 @@ from emr_jobs.sql_allowed import (
     REASONS,
     TABLE_FUNCTIONS,
     TIME_FUNCTIONS,
+    WITH_ORDER_ONLY,
 )
 from emr_jobs.sql_text import SqlRefused, check_text, refused_relation
 
@@ -286,6 +287,13 @@ class _Judge:
         if window and name in IN_WINDOWS_ONLY:
             return
         self._allow(name, FUNCTIONS | GENERATORS, "the function", above)
+        if name in WITH_ORDER_ONLY and node.orderingWithinGroup().isEmpty():
+            raise self._refused(
+                above,
+                f"the function {name}",
+                "without an order it may give another value in each run",
+                f"write {name}(…) WITHIN GROUP (ORDER BY …)",
+            )
         arguments = list(elements(node.arguments()))
         if name in _CAST_CALLS and len(arguments) == 1:
             self._note_cast(arguments[0], _CAST_CALLS[name])

@@ -154,6 +154,12 @@ HOSTILE: dict[str, tuple[str, str]] = {
         "WINDOW w AS (PARTITION BY value), o AS (ORDER BY value)",
         "without an order",
     ),
+    "a text of any order": ("SELECT listagg(address, ',') AS x FROM logs", "WITHIN GROUP"),
+    "a text of any order in a window": (
+        "SELECT string_agg(DISTINCT address) OVER (PARTITION BY value) AS x FROM logs",
+        "WITHIN GROUP",
+    ),
+    "the most frequent of several": ("SELECT mode(address) AS x FROM logs", "WITHIN GROUP"),
     "any value": ("SELECT any_value(address) AS x FROM logs", "any_value"),
     # What would take the session down
     "deep brackets": (f"SELECT {DEEP} AS n FROM logs", "nested deeper"),

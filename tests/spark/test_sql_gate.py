@@ -39,6 +39,8 @@ HEALTHY = {
         percentile_cont(0.5) WITHIN GROUP (ORDER BY block_number) AS p,
         array_sort(collect_set(block_number)) AS c
         FROM logs GROUP BY address HAVING count(*) > 1""",
+    "texts in an order": """SELECT listagg(address, ',') WITHIN GROUP (ORDER BY address) AS a,
+        mode() WITHIN GROUP (ORDER BY block_number) AS m FROM logs""",
     "groupings": "SELECT address, count(*) AS n FROM logs GROUP BY CUBE(address, block_number)",
     "sets": """SELECT address FROM logs UNION ALL SELECT address FROM labels
         INTERSECT SELECT '0x01' EXCEPT SELECT '0x02'""",
