@@ -366,7 +366,14 @@ class _Judge:
     def _check_globallimit(
         self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
     ) -> None:
-        below = node.child()
+        self._check_order(node.child(), "LIMIT", above)
+
+    def _check_offset(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> None:
+        self._check_order(node.child(), "OFFSET", above)
+
+    def _check_order(self, below: Any, what: str, above: list[Any]) -> None:
         while (name := below.getClass().getSimpleName()) in (
             "LocalLimit",
             "Offset",
@@ -376,7 +383,7 @@ class _Judge:
         if name != "Sort":
             raise self._refused(
                 above,
-                "LIMIT",
+                what,
                 "without an order each run may keep other rows",
                 "add ORDER BY with columns that tell rows apart",
             )

@@ -144,6 +144,11 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "a sample": ("SELECT * FROM logs TABLESAMPLE (10 PERCENT)", "TABLESAMPLE"),
     "a sample of rows": ("SELECT * FROM logs TABLESAMPLE (10 ROWS)", "LIMIT"),
     "LIMIT without an order": ("SELECT * FROM logs LIMIT 3", "LIMIT"),
+    "OFFSET without an order": ("SELECT * FROM logs OFFSET 3", "OFFSET"),
+    "OFFSET of a subquery": (
+        "SELECT * FROM (SELECT * FROM logs OFFSET 3) ORDER BY address",
+        "without an order",
+    ),
     "the first of any order": ("SELECT first(address) AS x FROM logs", "first"),
     "the first of a window without an order": (
         "SELECT first_value(address) OVER (PARTITION BY value) AS x FROM logs",
