@@ -20,7 +20,7 @@ OUTPUTS_MAX = 16
 OPERATORS: list[OperatorSpec] = [
     OperatorSpec(
         name="decode_logs",
-        code_version="1",
+        code_version="2",
         activations=_REACTIVE,
         runtimes=_SPARK,
         config=config_model(DecodeLogsConfig),
@@ -59,7 +59,7 @@ OPERATORS: list[OperatorSpec] = [
     ),
     OperatorSpec(
         name="sql_transform",
-        code_version="1",
+        code_version="2",
         activations=_REACTIVE,
         runtimes=_SPARK,
         config=config_model(SqlTransformConfig),

@@ -171,7 +171,7 @@ def _spelled_number(text: Column, column: SparkColumn) -> Column:
 
 
 def _spelled(text: Column, pattern: str, column: SparkColumn) -> Column:
-    told = f"column {column.name} is {column.type}, and a value is not written as one"
+    told = f"column {column.name} is {column.type}, and a value is not written as one or is longer"
     return F.when(text.isNull() | text.rlike(pattern), text).otherwise(
         F.raise_error(F.lit(told)).cast("string")
     )

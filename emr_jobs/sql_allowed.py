@@ -85,6 +85,9 @@ IN_WINDOWS_ONLY: frozenset[str] = frozenset(
 )
 """Without an order each run may give another row."""
 
+WITH_ORDER_ONLY: frozenset[str] = frozenset(["listagg", "mode", "string_agg"])
+"""Without WITHIN GROUP (ORDER BY …) they give one of several results."""
+
 GENERATORS: frozenset[str] = frozenset(
     [
         "explode",

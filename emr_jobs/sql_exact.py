@@ -118,7 +118,7 @@ def _exact_attributes(plan: Any) -> dict[int, str]:
 
 
 def _passed_on(plan: Any) -> Iterator[tuple[int, int, str]]:
-    """Where a WITH or a UNION gives a column another number: the old one, the new one, its name."""
+    """Where a node gives a column another number: the old one, the new one, its name."""
     nodes = list(plan_nodes(plan))
     tables = {
         int(each.id()): each
@@ -128,14 +128,38 @@ def _passed_on(plan: Any) -> Iterator[tuple[int, int, str]]:
     for node in nodes:
         name = node.getClass().getSimpleName()
         if name == "Union":
-            sources = list(elements(node.children()))
+            sources = [list(elements(each.output())) for each in elements(node.children())]
         elif name == "CTERelationRef":
-            sources = [tables[int(node.cteId())]]
+            sources = [list(elements(tables[int(node.cteId())].output()))]
+        elif name == "Expand":
+            # Of UNPIVOT, CUBE and their like.
+            sources = [list(elements(each)) for each in elements(node.projections())]
+        elif name == "Generate":
+            yield from _made_rows(node)
+            continue
         else:
             continue
         for source in sources:
-            for old, new in zip(elements(source.output()), elements(node.output()), strict=True):
-                yield int(old.exprId().id()), int(new.exprId().id()), str(new.name())
+            for old, new in zip(source, elements(node.output()), strict=True):
+                yield from _link(old, new)
+
+
+def _made_rows(node: Any) -> Iterator[tuple[int, int, str]]:
+    """The columns of `stack`, and that of `explode(array(…))`."""
+    generator, made = node.generator(), list(elements(node.generatorOutput()))
+    given = list(elements(generator.children()))
+    name = generator.getClass().getSimpleName()
+    if name == "Stack":
+        for at, value in enumerate(given[1:]):
+            yield from _link(value, made[at % len(made)])
+    elif "Explode" in name and given[0].getClass().getSimpleName() == "CreateArray":
+        for value in elements(given[0].children()):
+            yield from _link(value, made[-1])
+
+
+def _link(old: Any, new: Any) -> Iterator[tuple[int, int, str]]:
+    if old.getClass().getSimpleName() in ("AttributeReference", "OuterReference"):
+        yield int(old.exprId().id()), int(new.exprId().id()), str(new.name())
 
 
 def _reached(passed: Sequence[tuple[int, int, str]], exact: dict[int, str]) -> bool:
@@ -250,6 +274,8 @@ def _picked(expression: Expression) -> Sequence[Expression]:
         return [*children[1::2], *children[len(children) // 2 * 2 :]]
     if expression.name == "ScalarSubquery":
         return _columns(expression.fields.get("plan"))[:1]
+    if expression.name == "OuterReference":
+        return list(_of(expression.fields.get("e")))
     part = _PICKED_FROM.get(expression.name)
     return children[part] if part is not None else ()
 

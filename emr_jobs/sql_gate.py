@@ -25,6 +25,7 @@ from emr_jobs.sql_allowed import (
     REASONS,
     TABLE_FUNCTIONS,
     TIME_FUNCTIONS,
+    WITH_ORDER_ONLY,
 )
 from emr_jobs.sql_text import SqlRefused, check_text, refused_relation
 
@@ -286,6 +287,13 @@ class _Judge:
         if window and name in IN_WINDOWS_ONLY:
             return
         self._allow(name, FUNCTIONS | GENERATORS, "the function", above)
+        if name in WITH_ORDER_ONLY and node.orderingWithinGroup().isEmpty():
+            raise self._refused(
+                above,
+                f"the function {name}",
+                "without an order it may give another value in each run",
+                f"write {name}(…) WITHIN GROUP (ORDER BY …)",
+            )
         arguments = list(elements(node.arguments()))
         if name in _CAST_CALLS and len(arguments) == 1:
             self._note_cast(arguments[0], _CAST_CALLS[name])
@@ -358,7 +366,14 @@ class _Judge:
     def _check_globallimit(
         self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
     ) -> None:
-        below = node.child()
+        self._check_order(node.child(), "LIMIT", above)
+
+    def _check_offset(
+        self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
+    ) -> None:
+        self._check_order(node.child(), "OFFSET", above)
+
+    def _check_order(self, below: Any, what: str, above: list[Any]) -> None:
         while (name := below.getClass().getSimpleName()) in (
             "LocalLimit",
             "Offset",
@@ -368,7 +383,7 @@ class _Judge:
         if name != "Sort":
             raise self._refused(
                 above,
-                "LIMIT",
+                what,
                 "without an order each run may keep other rows",
                 "add ORDER BY with columns that tell rows apart",
             )

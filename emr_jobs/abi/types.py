@@ -13,7 +13,7 @@ LENGTH_MAX = 1024
 Kind = Literal["uint", "int", "address", "bool", "fixed_bytes", "bytes", "string", "array", "tuple"]
 
 _SIZED = re.compile(r"(uint|int|bytes)([1-9][0-9]{0,2})")
-_OTHERWISE = {"uint": "uint256", "int": "int256", "function": "bytes24", "byte": "bytes1"}
+_OTHERWISE = {"uint": "uint256", "int": "int256", "byte": "bytes1"}
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class AbiType:
     """Of an array; None: as many as there are."""
     fields: tuple[tuple[str, AbiType], ...] = ()
     """Of a tuple; names may be empty."""
+    called: str = ""
+    """In a signature, where that is not what it is encoded as."""
 
     @property
     def text(self) -> str:
@@ -34,7 +36,7 @@ class AbiType:
             case "uint" | "int":
                 return f"{self.kind}{self.size}"
             case "fixed_bytes":
-                return f"bytes{self.size}"
+                return self.called or f"bytes{self.size}"
             case "array":
                 return f"{self.of.text}[{'' if self.length is None else self.length}]"
             case "tuple":
@@ -86,6 +88,9 @@ def plain_type(text: str) -> AbiType:
             return AbiType("address")
         case "bool":
             return AbiType("bool")
+        case "function":
+            # An address and a selector.
+            return AbiType("fixed_bytes", 24, called=text)
         case "bytes":
             return AbiType("bytes")
         case "string":

@@ -52,8 +52,13 @@ def run(task: SparkTask, io: SparkIO) -> None:
 def check_scope(config: RollupConfig, scope: Scope) -> None:
     """Refuse a task whose range would cut a bucket, or a group, in two."""
     bounds, bucket = scope.range, config.bucket
-    if config.partial or bounds is None:
+    if config.partial or scope == Scope():
         return
+    if bounds is None:
+        raise OperatorFailed(
+            f"the task is about partition {scope.partition_key}, and other partitions may hold "
+            "rows of the same group; feed it ranges, or all of the dataset"
+        )
     first, last = bounds
     if bucket is not None and bucket.by == "cursor":
         if first % bucket.size or (last + 1) % bucket.size:

@@ -144,6 +144,11 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "a sample": ("SELECT * FROM logs TABLESAMPLE (10 PERCENT)", "TABLESAMPLE"),
     "a sample of rows": ("SELECT * FROM logs TABLESAMPLE (10 ROWS)", "LIMIT"),
     "LIMIT without an order": ("SELECT * FROM logs LIMIT 3", "LIMIT"),
+    "OFFSET without an order": ("SELECT * FROM logs OFFSET 3", "OFFSET"),
+    "OFFSET of a subquery": (
+        "SELECT * FROM (SELECT * FROM logs OFFSET 3) ORDER BY address",
+        "without an order",
+    ),
     "the first of any order": ("SELECT first(address) AS x FROM logs", "first"),
     "the first of a window without an order": (
         "SELECT first_value(address) OVER (PARTITION BY value) AS x FROM logs",
@@ -154,6 +159,12 @@ HOSTILE: dict[str, tuple[str, str]] = {
         "WINDOW w AS (PARTITION BY value), o AS (ORDER BY value)",
         "without an order",
     ),
+    "a text of any order": ("SELECT listagg(address, ',') AS x FROM logs", "WITHIN GROUP"),
+    "a text of any order in a window": (
+        "SELECT string_agg(DISTINCT address) OVER (PARTITION BY value) AS x FROM logs",
+        "WITHIN GROUP",
+    ),
+    "the most frequent of several": ("SELECT mode(address) AS x FROM logs", "WITHIN GROUP"),
     "any value": ("SELECT any_value(address) AS x FROM logs", "any_value"),
     # What would take the session down
     "deep brackets": (f"SELECT {DEEP} AS n FROM logs", "nested deeper"),

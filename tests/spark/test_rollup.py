@@ -127,6 +127,15 @@ def test_a_range_that_cuts_a_bucket_in_two_is_refused(place: Place) -> None:
     assert "partial: true" in found.message
 
 
+def test_a_partition_that_is_no_range_is_a_part_as_well(place: Place) -> None:
+    """Other partitions hold rows of the same group, and of the same bucket."""
+    rows = [{"block_number": 1, "token": "a", "value": "5"}]
+    for config in ({}, {"bucket": None}):
+        found = failure(place, rows, Scope(partition_key="2026-01-15"), **config)
+        assert "2026-01-15" in found.message
+        assert not found.retryable
+
+
 def test_parts_of_a_bucket_say_which_range_they_are_of(place: Place) -> None:
     start = datetime(2026, 1, 1, 23, 30, tzinfo=UTC)
     columns = {"number": "bigint", "timestamp": "timestamptz"}

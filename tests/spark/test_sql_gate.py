@@ -39,6 +39,8 @@ HEALTHY = {
         percentile_cont(0.5) WITHIN GROUP (ORDER BY block_number) AS p,
         array_sort(collect_set(block_number)) AS c
         FROM logs GROUP BY address HAVING count(*) > 1""",
+    "texts in an order": """SELECT listagg(address, ',') WITHIN GROUP (ORDER BY address) AS a,
+        mode() WITHIN GROUP (ORDER BY block_number) AS m FROM logs""",
     "groupings": "SELECT address, count(*) AS n FROM logs GROUP BY CUBE(address, block_number)",
     "sets": """SELECT address FROM logs UNION ALL SELECT address FROM labels
         INTERSECT SELECT '0x01' EXCEPT SELECT '0x02'""",
@@ -60,6 +62,8 @@ HEALTHY = {
         WHERE b.address IN (SELECT address FROM logs) AND EXISTS
         (SELECT 1 FROM logs l WHERE l.address = b.address)""",
     "an ordered LIMIT": "SELECT * FROM logs ORDER BY block_number LIMIT 3 OFFSET 1",
+    "an ordered OFFSET": """SELECT sum(block_number) OVER w AS s FROM logs
+        WINDOW w AS (PARTITION BY address) ORDER BY s OFFSET 1""",
     "VALUES": "SELECT * FROM VALUES (1, 'a'), (2, 'b') AS t(n, s)",
     "PIVOT": "SELECT * FROM labels PIVOT (count(address) FOR label IN ('a', 'b'))",
     "structs": "SELECT named_struct('a', 1).a AS a, map('k', 1)['k'] AS b, array(1)[0] AS c",

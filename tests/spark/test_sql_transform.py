@@ -120,6 +120,21 @@ def test_what_would_lose_digits_is_refused(place: Place, sql: str, said: str) ->
             "max of v",
         ),
         ("SELECT (SELECT max_by(value, 1) FROM logs) > '9' AS m FROM labels", "> of value"),
+        (
+            "SELECT sum(v) AS m FROM (SELECT value, value AS other FROM logs) "
+            "UNPIVOT (v FOR k IN (value, other))",
+            "v as a number",
+        ),
+        (
+            "SELECT sum(v) AS m FROM logs, LATERAL stack(2, 'a', value, 'b', value) AS t(k, v)",
+            "v as a number",
+        ),
+        ("SELECT x FROM logs l, LATERAL (SELECT l.value > '9' AS x)", "> of value"),
+        ("SELECT max(v) AS m FROM logs LATERAL VIEW explode(array('1', value)) t AS v", "max of v"),
+        (
+            "SELECT v FROM (SELECT value AS v FROM logs GROUP BY CUBE(value)) ORDER BY v",
+            "ORDER BY of v",
+        ),
     ],
 )
 def test_an_exact_number_is_known_behind_what_only_picks_it(
@@ -138,6 +153,9 @@ def test_what_was_picked_can_be_cast_and_counted(place: Place) -> None:
         max(CASE WHEN value = '1' THEN block_number END) AS f
         FROM logs"""
     last = sum((LARGEST - each) % 1000 for each in range(4))
+    names = """SELECT max(k) AS k, count(v) AS n
+        FROM logs, LATERAL stack(2, 'a', value, 'b', value) AS t(k, v)"""
+    assert rows(place, names) == [{"k": "b", "n": 8}]
     expected = {"a": last, "b": 4, "c": Decimal(28), "d": Decimal(20), "e": 78, "f": None}
     assert rows(place, sql) == [expected]
 

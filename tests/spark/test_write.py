@@ -12,6 +12,7 @@ from tests.spark.runs import Place
 from trace_core.dag.model import Column
 from trace_core.kernel.scopes import Scope
 from trace_core.spark.wire import SparkColumn, SparkEmit, SparkInvalidation
+from trace_core.storage.column_values import canonical_number
 from trace_core.storage.rows import arrow_schema
 
 OPERATORS = "tests.spark.operators_for_tests"
@@ -173,6 +174,51 @@ def test_text_that_is_no_number_does_not_become_one(place: Place, value: str) ->
     assert result.failure is not None
     assert "a value is not written as one" in result.failure.message
     assert not result.failure.retryable
+
+
+@pytest.mark.parametrize(
+    ("value", "declared"),
+    [
+        ("1.5", "numeric(78,0)"),
+        ("9" * 79, "numeric(78,0)"),
+        ("1" * 61, "numeric(78,18)"),
+        ("0.1234567890123456789", "numeric(78,18)"),
+        ("1.", "numeric"),
+        ("5\n", "numeric(78,0)"),
+    ],
+)
+def test_a_number_that_its_column_cannot_hold_is_refused(
+    place: Place, value: str, declared: str
+) -> None:
+    result = place.run(
+        f"{OPERATORS}:copy",
+        inputs=(place.input("rows", {"number": "text"}, [{"number": value}]),),
+        outputs=(place.output(0, {"number": declared}),),
+    )
+    assert result.failure is not None
+    assert "a value is not written as one" in result.failure.message
+
+
+@pytest.mark.parametrize("given", ["text", "numeric(20,5)", "numeric(60,5)", "bigint"])
+def test_a_number_of_a_column_has_one_spelling(place: Place, given: str) -> None:
+    """That of the platform, whatever it was before: joins compare it as text."""
+    values = ["0", "7", "-7", "1234567890123"]
+    if given != "bigint":
+        values += ["0.00000", "1.50000", "-0.00010", "-12.34500"]
+    types = {"numeric(60,18)": (60, 18), "numeric(60,5)": (60, 5), "numeric": (None, None)}
+    cell = {"bigint": int, "numeric(20,5)": Decimal}.get(given, str)
+    places = 5 if given == "numeric(60,5)" else 0
+    told = [canonical_number(each, 60, places) if places else each for each in values]
+    for declared, (precision, scale) in types.items():
+        rows = [{"number": cell(each)} for each in told]
+        result = place.run(
+            f"{OPERATORS}:copy",
+            inputs=(place.input("rows", {"number": given}, rows),),
+            outputs=(place.output(0, {"number": declared}),),
+        )
+        assert result.failure is None, result.failure
+        found = [row["number"] for row in place.rows_of(result.written[0])]
+        assert found == [canonical_number(each, precision, scale) for each in values]
 
 
 def test_each_scope_has_objects_of_its_own(place: Place) -> None:

@@ -37,7 +37,7 @@ def test_the_standards_have_their_well_known_topics() -> None:
     [
         (SWAP, "Swap(address,uint256,uint256,uint256,uint256,address)"),
         ("event Nothing()", "Nothing()"),
-        ("Plain(uint a, int b, byte c, function d)", "Plain(uint256,int256,bytes1,bytes24)"),
+        ("Plain(uint a, int b, byte c, function d)", "Plain(uint256,int256,bytes1,function)"),
         ("A(address payable indexed x)", "A(address)"),
         ("A(uint8[3][] x, bytes32[] indexed y)", "A(uint8[3][],bytes32[])"),
         ("A(tuple(uint256 a, (bytes b)[] c)[2] x)", "A((uint256,(bytes)[])[2])"),
@@ -189,3 +189,12 @@ def test_signatures_of_any_event_are_read_back() -> None:
         assert [each.indexed for each in found.arguments] == [
             each.indexed for each in event.arguments
         ]
+
+
+def test_a_function_is_called_so_in_the_signature_and_decoded_as_its_24_bytes() -> None:
+    """Its topic is of the name that Solidity gives it, and not of what it is encoded as."""
+    event = parse_event("event Called(function callback, function[] others)")
+    assert event.signature == "Called(function,function[])"
+    [callback, _] = event.arguments
+    assert (callback.type.kind, callback.type.size) == ("fixed_bytes", 24)
+    assert parse_event("event Called(uint a, byte b)").signature == "Called(uint256,bytes1)"
