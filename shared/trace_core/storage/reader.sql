@@ -18,9 +18,12 @@ SELECT {selected} FROM {schema}.{table}
 -- include: pinned
 
 -- name: rows_of_range
--- Rows of the commits that meet a range: by their bounds, by name, or because they hold all.
+-- Rows of the commits that meet a range: by their bounds, by name, or because they hold all. Rows that
+-- begin before it and reach into it have an index of their own: of the other one, which is all that
+-- tables of earlier releases have, everything before the range would be read.
 SELECT {selected} FROM {schema}.{table}
- WHERE ((_start <= %(end_at)s AND _end >= %(start_at)s)
+ WHERE (_start BETWEEN %(start_at)s AND %(end_at)s
+        OR (_start < %(start_at)s AND _end >= %(start_at)s AND _start < _end)
         OR (_start IS NULL AND _scope = ANY(ARRAY['', %(scope)s]))) AND
 -- include: pinned
 
