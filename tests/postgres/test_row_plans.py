@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -66,3 +66,22 @@ def test_a_range_is_read_without_what_lies_before_it(
     plan = _explained(data_world, monkeypatch, followed, part, scope=scope)
     assert plan["Actual Rows"] == 100
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 40
+
+
+def test_each_row_is_compared_with_one_of_many_cold_ranges(
+    data_world: DataWorld, followed: PostgresLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One block in each of 200 ranges is not cold."""
+    size = ROWS // 200
+    cold = [(first, first + size - 2) for first in range(0, ROWS, size)]
+    monkeypatch.setattr("trace_core.storage.read_plan.covered_ranges", lambda _: tuple(cold))
+    plan = _explained(data_world, monkeypatch, followed, followed.part(1))
+    assert plan["Actual Rows"] == 200
+    looked_at = sum(each["Actual Rows"] * each["Actual Loops"] for each in _nodes(plan))
+    assert looked_at <= ROWS
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from _nodes(child)

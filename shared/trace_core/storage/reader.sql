@@ -1,8 +1,8 @@
 -- fragment: pinned
+-- Cold ranges are sorted and do not meet: only the last that begins before a row can hold it.
 _from <= %(pin)s AND (_to IS NULL OR _to > %(pin)s)
-AND NOT EXISTS (
-    SELECT FROM unnest(%(cold_starts)s::bigint[], %(cold_ends)s::bigint[]) AS cold (first, last)
-     WHERE _start >= cold.first AND _end <= cold.last)
+AND (_end <= (%(cold_ends)s::bigint[])[width_bucket(_start, %(cold_starts)s::bigint[])])
+    IS NOT TRUE
 AND {where}
 
 -- name: all_rows
