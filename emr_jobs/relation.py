@@ -14,12 +14,14 @@ from emr_jobs.filter_spark import condition
 from emr_jobs.task import OperatorFailed
 from trace_core.spark.wire import Bounds, SparkColumn, SparkInput, SparkObject, SparkPart
 
-_ORDINAL, _POSITION, _FILE, _WANTED, _PLACE = (
-    "__ordinal",
-    "__position",
-    "__file",
-    "__wanted",
-    "__place",
+# No column of a dataset can have such a name.
+_ORDINAL, _POSITION, _FILE, _WANTED, _PLACE, _TURN = (
+    "#ordinal",
+    "#position",
+    "#file",
+    "#wanted",
+    "#place",
+    "#turn",
 )
 
 
@@ -79,7 +81,7 @@ def _appended(
     )
     places = spark.createDataFrame(
         [(files.spelled(each.uri), at) for at, each in enumerate(ordered)],
-        f"{_PLACE} string, {_ORDINAL} int",
+        f"`{_PLACE}` string, `{_ORDINAL}` int",
     )
     lost = F.raise_error(F.lit("a scanned file is none of the input's objects")).cast("int")
     placed = rows.join(
@@ -90,7 +92,7 @@ def _appended(
     else:
         placed = placed.withColumn(_WANTED, F.lit(True))
     order = Window.partitionBy(*part.first_of_key).orderBy(_ORDINAL, _POSITION)
-    first = placed.withColumn("__turn", F.row_number().over(order)).where(F.col("__turn") == 1)
+    first = placed.withColumn(_TURN, F.row_number().over(order)).where(F.col(_TURN) == 1)
     return [first.where(F.col(_WANTED)).select(*names)]
 
 

@@ -255,9 +255,9 @@ def show_head(found: Head) -> None:
         names = [each.name for each in found.columns]
         table(names, [[_shortened(value) for value in row] for row in found.rows])
     else:
-        say("There are no rows.")
+        say("The first commits show no rows." if found.cut else "There are no rows.")
     if found.cut:
-        hint("There are more rows.")
+        hint("Not all rows are shown.")
     for each in found.pins:
         hint(f"Part {each.part} at {pin(each)}")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -27,6 +29,27 @@ def init(
 ) -> None:
     """Make a project: a DAG, an operator in Python and one in PySpark, and fixtures of both."""
     target = folder.resolve()
+    try:
+        made, kept = _make(folder, target, force=force)
+    except OSError as error:
+        raise Invalid(f"{folder} cannot be made: {error.strerror} ({error.filename}).") from error
+    for path in made:
+        say(f"made  {path.relative_to(target)}")
+    for path in kept:
+        say(f"kept  {path.relative_to(target)}: it was there")
+    say(
+        "",
+        "Next:",
+        f"  cd {shlex.quote(str(folder))}",
+        "  trace dag validate dags/transfers.dag.yaml",
+        "  trace test",
+        "",
+        "README.md says what is what.",
+    )
+
+
+def _make(folder: Path, target: Path, *, force: bool) -> tuple[list[Path], list[Path]]:
+    """The files that were made, and those that were there."""
     name = project_name(target)
     if target.exists() and not target.is_dir():
         raise Invalid(f"{folder} is a file; name a folder.")
@@ -36,29 +59,25 @@ def init(
             "beside what is there."
         )
     package = f"{name}_operators"
+    wanted = {
+        target / place.replace("package/", f"{package}/", 1): text
+        for place, text in _files(resources.files("trace_cli") / "starter", "")
+    }
+    # Before the first file is written: half a project is worse than none.
+    for parent in {parent for path in wanted for parent in path.parents}:
+        if os.path.lexists(parent) and not parent.is_dir():
+            raise Invalid(f"{parent} is a file, and a folder is needed there; name another folder.")
     made, kept = [], []
-    for place, text in _files(resources.files("trace_cli") / "starter", ""):
-        path = target / place.replace("package/", f"{package}/", 1)
-        if path.exists():
+    for path, text in wanted.items():
+        if os.path.lexists(path):
             kept.append(path)
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
-        filled = text.replace("@package@", package).replace("@name@", name)
-        path.write_text(filled, encoding="utf-8")
+        # Never in the place of another one, nor through a link to elsewhere.
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text.replace("@package@", package).replace("@name@", name))
         made.append(path)
-    for path in made:
-        say(f"made  {path.relative_to(target)}")
-    for path in kept:
-        say(f"kept  {path.relative_to(target)}: it was there")
-    say(
-        "",
-        "Next:",
-        f"  cd {folder}",
-        "  trace dag validate dags/transfers.dag.yaml",
-        "  trace test",
-        "",
-        "README.md says what is what.",
-    )
+    return made, kept
 
 
 def project_name(folder: Path) -> str:

@@ -293,6 +293,16 @@ def test_of_appended_rows_with_one_key_the_first_commits_stays(layouts: Layouts)
     assert _hashes_of(layout, 3, where=parse_text("number = 4")) == []
 
 
+def test_no_name_of_a_column_gets_in_the_way_of_the_first_row_of_a_key(layouts: Layouts) -> None:
+    names = ("_number", "_position", "_wanted", "_rank", "__turn", "__ordinal")
+    columns = (Column("key", "text"), *(Column(each, "bigint") for each in names))
+    layout = layouts.make(columns=columns, update_strategy=APPEND, unique_key=("key",))
+    first = {"key": "a", **dict.fromkeys(names, 100)}
+    layout.commit(Scope(cursor=1), [first])
+    layout.commit(Scope(cursor=2), [{"key": "a", **dict.fromkeys(names, 7)}])
+    assert _rows(layout, 2) == [first]
+
+
 def test_a_unique_key_has_no_null_and_is_not_endless(layouts: Layouts) -> None:
     layout = layouts.make(update_strategy=APPEND, unique_key=("hash",))
     with pytest.raises(RowsInvalid, match="hash"):

@@ -123,6 +123,17 @@ def test_rows_end_at_a_limit_of_bytes(
     assert (ids(found), found["cut"]) == ([1, 2], True)
 
 
+def test_rows_of_commits_that_were_not_read_are_not_said_to_be_missing(
+    stored: tuple[Library, UUID], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, _ = stored
+    monkeypatch.setattr(head, "_ENTRIES", 1)
+    found = library.creator.ok("GET", HEAD)
+    assert (ids(found), found["cut"]) == ([1, 2, 3], True)
+    monkeypatch.setattr(head, "_ENTRIES", 2)
+    assert library.creator.ok("GET", HEAD)["cut"] is False
+
+
 def test_hot_rows_that_a_cold_part_covers_are_shown_once(
     stored: tuple[Library, UUID], monkeypatch: pytest.MonkeyPatch
 ) -> None:

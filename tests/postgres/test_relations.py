@@ -224,6 +224,19 @@ def test_moved_rows_never_hide_those_of_a_part_that_they_were_not_made_from(
     assert _cold(parts) == ((0, 19),)
 
 
+def test_a_range_of_which_some_was_rewritten_before_is_there_to_be_moved(
+    parts: CommitWorld,
+) -> None:
+    hot = Follower(parts)
+    hot.write(RANGE(0, 19))
+    # In a table the first commit goes on, with the rows that were not rewritten.
+    hot.write(RANGE(15, 17))
+    side = parts.take("side")
+    parts.commit(side, [parts.written(side, "side", RANGE(5, 9), cursor_column="cursor")])
+    _compact(parts)
+    assert _cold(parts) == ((0, 9),)
+
+
 def test_parts_that_cannot_be_read_as_one_are_refused(parts: CommitWorld) -> None:
     side = parts.take("side")
     parts.commit(side, [parts.written(side, "side", TEN, cursor_column="cursor")])

@@ -142,6 +142,18 @@ def test_of_an_appended_key_the_first_row_counts(place: Place) -> None:
     assert sorted(map(tuple, found.collect())) == [("a", 5, 1), ("b", 6, 3)]
 
 
+def test_no_name_of_a_column_gets_in_the_way_of_the_first_row_of_a_key(place: Place) -> None:
+    names = ("__ordinal", "__position", "__file", "__wanted", "__place", "__turn")
+    columns = {"key": "text", **dict.fromkeys(names, "bigint")}
+    first, later = (
+        place.object(columns, [{"key": "a", **dict.fromkeys(names, value)}], number=number)
+        for number, value in ((1, 100), (2, 7))
+    )
+    given = SparkInput("rows", columns_of(columns), (SparkPart((first, later), None, ("key",)),))
+    (row,) = relation(place.spark, Files(place.spark), given).collect()
+    assert row.asDict() == {"key": "a", **dict.fromkeys(names, 100)}
+
+
 def test_a_filter_or_a_range_does_not_bring_a_second_row_of_a_key_to_light(place: Place) -> None:
     columns = {"key": "text", "number": "bigint"}
     first = place.object(columns, [{"key": "a", "number": 1}], number=1, keep=())

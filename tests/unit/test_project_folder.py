@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from trace_cli import project
 from trace_cli.init import project_name
+from trace_cli.main import app
 from trace_core.kernel.errors import Invalid
 
 
@@ -78,3 +80,44 @@ def test_a_broken_file_is_told(folder: Path, text: str, told: str) -> None:
 def test_a_folders_name_becomes_one_of_pythons(given: str, name: str) -> None:
     assert project_name(Path("/some") / given) == name
     assert f"{name}_operators".isidentifier()
+
+
+def _init(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["init", *arguments])
+
+
+@pytest.mark.parametrize("inside", ["", "/deeper/still"])
+def test_a_file_where_a_folder_goes_is_told_before_anything_is_written(
+    tmp_path: Path, inside: str
+) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    done = _init(f"{taken}{inside}")
+    assert isinstance(done.exception, Invalid)
+    assert "is a file" in done.exception.message
+    (tmp_path / "dags").write_text("mine")
+    done = _init(str(tmp_path), "--force")
+    assert isinstance(done.exception, Invalid)
+    assert f"{tmp_path / 'dags'} is a file" in done.exception.message
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["dags", "taken"]
+
+
+def test_a_project_does_not_write_through_a_link(tmp_path: Path) -> None:
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere.toml"
+    project.mkdir()
+    (project / "trace.toml").symlink_to(elsewhere)
+    done = _init(str(project), "--force")
+    assert done.exit_code == 0, done.output
+    assert "kept  trace.toml" in done.output
+    assert not elsewhere.exists()
+
+
+def test_what_to_do_next_can_be_copied_whatever_the_folder_is_called(tmp_path: Path) -> None:
+    folder = tmp_path / "my $whales"
+    assert f"cd '{folder}'" in _init(str(folder)).output.replace("\n", "")
+
+
+def test_a_name_that_no_folder_can_have_is_told(tmp_path: Path) -> None:
+    done = _init(str(tmp_path / ("x" * 300)))
+    assert isinstance(done.exception, Invalid)
+    assert "cannot be made" in done.exception.message

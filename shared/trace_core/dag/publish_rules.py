@@ -24,6 +24,7 @@ def check_publications(dag: Record, jobs: Jobs, found: Findings) -> None:
         if not isinstance(publication, Record):
             continue
         _parts(name, publication, jobs, taken, found)
+        _moved(publication, jobs, found)
         _storage(publication, jobs, found)
         _columns(publication, found)
 
@@ -66,6 +67,30 @@ def _parts(
                 f"output {output} of `{job}` is published {again}",
                 "publish each output once; several readers can share one name",
             )
+
+
+def _moved(publication: Record, jobs: Jobs, found: Findings) -> None:
+    """A colder part made from a hotter one hides all that it has of a range there."""
+    if publication.get("storage") == "postgres":
+        return
+    hotter: list[tuple[str, int]] = []
+    for _, part in publication.records("from"):
+        job = jobs.get(part.get("job") or "")
+        if job is not None and job.get("update_strategy") == "replace":
+            for _, given in job.records("inputs"):
+                origin = given.get("from")
+                if not isinstance(origin, Record) or not given.has("where"):
+                    continue
+                if (origin.get("job"), origin.get("output")) in hotter:
+                    found.value(
+                        (*given.path, "where"),
+                        "moved_and_filtered",
+                        f"`{job.get('name')}` moves rows of `{origin.get('job')}` under one name, "
+                        "and those that the filter leaves out would be gone",
+                        "remove `where`, or publish this output under a name of its own",
+                    )
+        if part.get("job") is not None and part.get("output") is not None:
+            hotter.append((part.get("job"), part.get("output")))
 
 
 def _first(publication: Record, job: str, output: int) -> Record | None:

@@ -235,7 +235,7 @@ class Head(Wire):
     pins: list[DatasetPin]
     columns: list[DatasetColumn]
     rows: list[list[str | int | float | bool | None]]
-    cut: bool = Field(description="There are more rows, or they were over the limit of bytes.")
+    cut: bool = Field(description="There are more rows than these, or not all commits were read.")
 
 
 class ObjectFinding(Wire):

@@ -60,7 +60,7 @@ class Heads:
     ) -> HeadRows:
         found = self._rights.find(org_id, dataset, actor)
         pins = self._pinning.pins(org_id, dataset, at)
-        parts = self._pinning.first_rows(pins, entries=_ENTRIES)
+        parts, left_out = self._pinning.first_rows(pins, entries=_ENTRIES)
         if any(part.backend is Backend.CONTROL for part in parts):
             raise Invalid(f"{dataset} has announcements and no rows.", dataset=dataset)
         # A part that nothing was written to does not know its columns yet.
@@ -82,7 +82,7 @@ class Heads:
                 if cut:
                     break
         self._record(org_id, dataset, actor, found.pii, columns, len(rows))
-        return HeadRows(pins, columns, rows, cut)
+        return HeadRows(pins, columns, rows, cut or left_out)
 
     def _record(
         self,

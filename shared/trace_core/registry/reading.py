@@ -82,36 +82,39 @@ class Pinning:
         found = {row.dataset_version: _layout(row) for row in rows}
         return {part: found[pin.dataset_version] for part, pin in pins.items()}
 
-    def first_rows(self, pins: Mapping[int, Pin], *, entries: int) -> list[PinnedPart]:
+    def first_rows(self, pins: Mapping[int, Pin], *, entries: int) -> tuple[list[PinnedPart], bool]:
         """The parts with the objects of their first commits only, and the ranges of all that a
-        colder part takes from the parts before it."""
+        colder part takes from the parts before it; and whether commits with rows were left out."""
         layouts = self.layouts(pins)
-        return [
-            PinnedPart(
-                pin,
-                layouts[part].backend,
-                layouts[part].update_strategy,
-                layouts[part].unique_key,
-                layouts[part].columns,
-                self._entries(pin, entries, place > 0)
-                if layouts[part].backend is Backend.S3
-                else (),
-            )
-            for place, (part, pin) in enumerate(sorted(pins.items()))
-        ]
+        parts: list[PinnedPart] = []
+        left_out = False
+        for place, (part, pin) in enumerate(sorted(pins.items())):
+            layout = layouts[part]
+            found: tuple[Entry, ...] = ()
+            if layout.backend is Backend.S3:
+                found, more = self._entries(pin, entries, place > 0)
+                left_out = left_out or more
+            parts.append(
+                PinnedPart(
+                    pin, layout.backend, layout.update_strategy, layout.unique_key,
+                    layout.columns, found,
+                )
+            )  # fmt: skip
+        return parts, left_out
 
-    def _entries(self, pin: Pin, limit: int, with_ranges: bool) -> tuple[Entry, ...]:
+    def _entries(self, pin: Pin, limit: int, with_ranges: bool) -> tuple[tuple[Entry, ...], bool]:
         params = {
             "dataset_version": pin.dataset_version,
             "number": pin.number,
-            "limit": limit,
+            "limit": limit + 1,
         }
-        first = [_entry(row) for row in self._state.read(SQL["first_entries"], params)]
+        found = [_entry(row) for row in self._state.read(SQL["first_entries"], params)]
+        first, more = found[:limit], len(found) > limit
         if not with_ranges:
-            return tuple(first)
+            return tuple(first), more
         known = {each.number for each in first}
         rows = self._state.read(SQL["ranges"], params)
-        return (*first, *(_entry(row) for row in rows if row.number not in known))
+        return (*first, *(_entry(row) for row in rows if row.number not in known)), more
 
 
 def stored_objects(fields: Any) -> tuple[StoredObject, ...]:

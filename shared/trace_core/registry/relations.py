@@ -153,7 +153,7 @@ def _refuse_hidden(tx: Transaction, written: Written, hotter: Mapping[UUID, Othe
     }
     if not any(met.values()):
         return
-    moved = [found for each in made_from for found in _ranges(tx, each, written.scope)]
+    moved = [found for each in made_from for found in _held(tx, each, written.scope.range)]
     missed = without([written.scope.range], moved)
     if any(inside(missed, each) for ranges in met.values() for each in ranges):
         raise Invalid(
@@ -171,6 +171,18 @@ def _ranges(tx: Transaction, dataset_version: UUID, scope: Scope) -> list[Range]
     for commit in live_meeting(tx, dataset_version, [scope]).get(0, ()):
         left = left_of(commit.scope, commit.cuts) or (EVERY_CURSOR,)
         found += inside(left, scope.range)
+    return found
+
+
+def _held(tx: Transaction, dataset_version: UUID, wanted: Range) -> list[Range]:
+    """The same of a version whose live commits may lie one upon the other: with rows of their own
+    cursors, tables know which of them count."""
+    start, end = wanted
+    params = {"dataset_version": dataset_version, "range_start": start, "range_end": end}
+    found: list[Range] = []
+    for row in tx.all(SQL["held"], params):
+        commit = commit_of(row)
+        found += inside(left_of(commit.scope, commit.cuts) or (EVERY_CURSOR,), wanted)
     return found
 
 

@@ -94,8 +94,8 @@ SELECT hot.dataset_version AS hot, (-9223372036854775807 - 1)::bigint AS range_s
                            AS i (dataset_version uuid, number bigint)
                 WHERE i.dataset_version = hot.dataset_version AND i.number < m.number)
 
--- name: commits
--- Commits with what is left of them.
+-- fragment: commit
+-- A commit with what is left of it.
 SELECT c.number, c.scope, c.range_start, c.range_end, c.input_pins, c.replaced_at,
        c.cursor_column,
        (SELECT jsonb_agg(jsonb_build_array(k.cut_at, k.range_start, k.range_end)
@@ -103,5 +103,16 @@ SELECT c.number, c.scope, c.range_start, c.range_end, c.input_pins, c.replaced_a
           FROM commit_cuts k
          WHERE c.is_cut AND k.dataset_version = c.dataset_version AND k.number = c.number) AS cuts
   FROM commits c
+
+-- name: held
+-- Live commits that hold something of a range, however they lie to each other.
+-- include: commit
+ WHERE c.dataset_version = %(dataset_version)s AND c.replaced_at IS NULL
+   AND (c.scope = ''
+        OR (c.range_end >= %(range_start)s AND c.range_start <= %(range_end)s))
+
+-- name: commits
+-- Commits by their numbers.
+-- include: commit
  WHERE c.dataset_version = %(dataset_version)s AND c.number = ANY (%(numbers)s::bigint[])
  ORDER BY c.number

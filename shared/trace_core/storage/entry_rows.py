@@ -20,10 +20,11 @@ from trace_core.storage.scopes import Range
 from trace_core.storage.statistics import may_hold, may_overlap
 from trace_core.storage.wanted import Wanted
 
+# No column of a dataset can have such a name.
 _HELPERS = (
-    pa.field("_number", pa.int64()),
-    pa.field("_position", pa.int64()),
-    pa.field("_wanted", pa.bool_()),
+    pa.field("#number", pa.int64()),
+    pa.field("#position", pa.int64()),
+    pa.field("#wanted", pa.bool_()),
 )
 
 

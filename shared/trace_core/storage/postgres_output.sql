@@ -136,17 +136,17 @@ COPY {schema}.{table} ({columns}, _from, _scope, _start, _end) FROM STDIN (FORMA
 -- name: make_appended
 -- Where rows wait to be compared with those that are there.
 CREATE TEMPORARY TABLE {appended} ON COMMIT DROP AS
-SELECT {columns}, _from, _scope, _start, _end, 0::bigint AS _position
+SELECT {columns}, _from, _scope, _start, _end, 0::bigint AS "#position"
   FROM {schema}.{table} WITH NO DATA;
 
 -- name: copy_appended
 -- Rows that may be there already, in the order in which they were given.
-COPY {appended} ({columns}, _from, _scope, _start, _end, _position) FROM STDIN (FORMAT csv);
+COPY {appended} ({columns}, _from, _scope, _start, _end, "#position") FROM STDIN (FORMAT csv);
 
 -- name: append_rows
 -- The first row of a key stays.
 INSERT INTO {schema}.{table} ({columns}, _from, _scope, _start, _end)
-SELECT {columns}, _from, _scope, _start, _end FROM {appended} ORDER BY _position
+SELECT {columns}, _from, _scope, _start, _end FROM {appended} ORDER BY "#position"
 ON CONFLICT ({unique_key}) DO NOTHING;
 
 -- name: drop_appended

@@ -1,8 +1,8 @@
 -- fragment: pinned
+-- Cold ranges are sorted and do not meet: only the last that begins before a row can hold it.
 _from <= %(pin)s AND (_to IS NULL OR _to > %(pin)s)
-AND NOT EXISTS (
-    SELECT FROM unnest(%(cold_starts)s::bigint[], %(cold_ends)s::bigint[]) AS cold (first, last)
-     WHERE _start >= cold.first AND _end <= cold.last)
+AND (_end <= (%(cold_ends)s::bigint[])[width_bucket(_start, %(cold_starts)s::bigint[])])
+    IS NOT TRUE
 AND {where}
 
 -- name: all_rows
@@ -18,9 +18,12 @@ SELECT {selected} FROM {schema}.{table}
 -- include: pinned
 
 -- name: rows_of_range
--- Rows of the commits that meet a range: by their bounds, by name, or because they hold all.
+-- Rows of the commits that meet a range: by their bounds, by name, or because they hold all. Rows that
+-- begin before it and reach into it have an index of their own: of the other one, which is all that
+-- tables of earlier releases have, everything before the range would be read.
 SELECT {selected} FROM {schema}.{table}
- WHERE ((_start <= %(end_at)s AND _end >= %(start_at)s)
+ WHERE (_start BETWEEN %(start_at)s AND %(end_at)s
+        OR (_start < %(start_at)s AND _end >= %(start_at)s AND _start < _end)
         OR (_start IS NULL AND _scope = ANY(ARRAY['', %(scope)s]))) AND
 -- include: pinned
 

@@ -9,9 +9,9 @@ SET enable_external_access = false;
 -- name: first_of_key
 -- Of rows with one key the first commit's, and in it the first, counts; then only those of interest.
 SELECT {columns}
-  FROM (SELECT *, row_number() OVER (PARTITION BY {key} ORDER BY "_number", "_position") AS "_rank"
+  FROM (SELECT *, row_number() OVER (PARTITION BY {key} ORDER BY "#number", "#position") AS "#rank"
           FROM given)
- WHERE "_rank" = 1 AND "_wanted";
+ WHERE "#rank" = 1 AND "#wanted";
 
 -- name: take
 -- All rows once, so that several questions can be asked of them.

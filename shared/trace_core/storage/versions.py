@@ -119,7 +119,7 @@ def _make(tx: DataTransaction, wanted: VersionTable) -> None:
     tx.run(_SQL["make_table"], {}, {**places, "definitions": Definitions(types)})
     tx.run(_SQL["grant_table"], {}, places)
     tx.run(_SQL["grant_reader"], {}, places)
-    indexes = ["range", "scope", *(["unique"] if wanted.unique_key else [])]
+    indexes = ["range", "wide", "scope", *(["unique"] if wanted.unique_key else [])]
     for index in indexes:
         tx.run(_SQL[f"index_{index}"], {}, {**places, "index": f"{table}_{index}"})
     tx.run(

@@ -42,6 +42,10 @@ GRANT SELECT ON {schema}.{table} TO trace_data_reader;
 -- Finds the rows of a range, to close or to read. No index knows `_to`, so closing a row touches none.
 CREATE INDEX {index} ON {schema}.{table} (_start, _end);
 
+-- name: index_wide
+-- Finds the rows without cursors of their own whose commit reaches into a range; most tables have none.
+CREATE INDEX {index} ON {schema}.{table} (_end) WHERE _start < _end;
+
 -- name: index_scope
 -- Finds the rows of a scope, to close or to read.
 CREATE INDEX {index} ON {schema}.{table} (_scope, _from);
