@@ -129,4 +129,5 @@ def pause_after(run: SparkRun, poll: timedelta) -> timedelta:
     A run that has ended costs nothing while it waits, and its rows are all there: what its end
     needs may be away for longer than a few looks.
     """
-    return min(poll * (1 << min(run.end_tries, 20)), limits.SPARK_END_PAUSE_MAX)
+    doubled: int = 2 ** min(run.end_tries, 20)
+    return min(poll * doubled, limits.SPARK_END_PAUSE_MAX)
