@@ -237,11 +237,12 @@ def _result(answer: dict[str, Any], method: str) -> Any:
     code = error.get("code", 0) if isinstance(error, dict) else 0
     said = str(error.get("message", "") if isinstance(error, dict) else error)
     text, low = f"{method}: {said[:_SHOWN]} ({code})", said.lower()
-    if code == _METHOD_MISSING or "method not found" in low or "does not exist" in low:
+    missing = "not found" in low or "does not exist" in low
+    if code == _METHOD_MISSING or ("method" in low and missing):
         return MethodMissing(text, rpc_code=code)
     if code in _LIMITED or any(words in low for words in _SAYS_LIMITED):
         return RateLimited(text)
-    if any(words in low for words in _SAYS_BEHIND):
+    if any(words in low for words in _SAYS_BEHIND) or ("block" in low and missing):
         return Lagging(text)
     return RpcFailed(text, rpc_code=code if isinstance(code, int) else 0)
 

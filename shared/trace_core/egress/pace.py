@@ -22,12 +22,14 @@ class Pace:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:  # fmt: skip
         self._places = threading.BoundedSemaphore(limits.concurrency)
-        self._rate = limits.requests_per_second
-        self._burst = max(1.0, self._rate or 1.0)
+        rate = limits.requests_per_second
+        self._gap = 0.0 if rate is None else 1 / rate
+        """Between two requests, when they follow one another evenly."""
+        self._ahead = self._gap * (max(1.0, rate or 1.0) - 1.0)
+        """How far before its even place a request may go."""
         self._lock = threading.Lock()
         self._monotonic, self._sleep = monotonic, sleep
-        self._tokens, self._at = self._burst, monotonic()
-        self._not_before = 0.0
+        self._even = self._not_before = monotonic()
 
     @contextmanager
     def turn(self, deadline: float) -> Iterator[None]:
@@ -35,9 +37,14 @@ class Pace:
         if not self._places.acquire(timeout=max(0.0, deadline - self._monotonic())):
             raise Overdue
         try:
-            wait = self._reserve(deadline)
-            if wait > 0:
-                self._sleep(wait)
+            goes = self._reserve(deadline)
+            while True:
+                if (wait := goes - self._monotonic()) > 0:
+                    self._sleep(wait)
+                if not self._rests_after(goes):
+                    break
+                # The upstream asked for a rest while this one waited: it takes another turn.
+                goes = self._reserve(deadline)
             yield
         finally:
             self._places.release()
@@ -47,16 +54,17 @@ class Pace:
         with self._lock:
             self._not_before = max(self._not_before, self._monotonic() + seconds)
 
+    def _rests_after(self, goes: float) -> bool:
+        with self._lock:
+            return self._not_before > goes
+
     def _reserve(self, deadline: float) -> float:
         with self._lock:
             now = self._monotonic()
-            wait = max(0.0, self._not_before - now)
-            if self._rate is not None:
-                self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
-                self._at = now
-                wait = max(wait, (1.0 - self._tokens) / self._rate)
-            if now + wait > deadline:
+            goes = max(now, self._not_before, self._even - self._ahead)
+            if goes > deadline:
                 raise Overdue
-            if self._rate is not None:
-                self._tokens -= 1.0
-            return wait
+            # Counted from when it goes, not from now: those that wait out a rest together would
+            # else go together, however many they are.
+            self._even = max(self._even, goes) + self._gap
+            return goes

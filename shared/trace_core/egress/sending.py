@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import email.utils
 import http.client
 import json
@@ -167,7 +168,7 @@ class Sender:
         if response.will_close:
             connection.close()
         else:
-            self._idle.append((time.monotonic(), connection))
+            self._keep(connection)
         return self._judged(answer, response)
 
     def _request(
@@ -251,6 +252,19 @@ class Sender:
             return 0.0
         at = at if at.tzinfo else at.replace(tzinfo=UTC)
         return min(max(0.0, (at - self._now()).total_seconds()), 3600.0)
+
+    def _keep(self, connection: _Connection) -> None:
+        now = time.monotonic()
+        self._idle.append((now, connection))
+        # The last ones are taken first, so those of a burst stay at the other end, and the
+        # provider has hung up on them. Another thread may be here too: then it is its turn.
+        with contextlib.suppress(IndexError):
+            if now - self._idle[0][0] >= _IDLE_SECONDS:
+                since, oldest = self._idle.popleft()
+                if now - since >= _IDLE_SECONDS:
+                    oldest.close()
+                else:
+                    self._idle.appendleft((since, oldest))
 
     def _connection(self, timeout: float) -> _Connection:
         while True:

@@ -189,4 +189,7 @@ def with_usage(outcome: Outcome, opened: Opened) -> Outcome:
     barren = outcome.status == "Failed" or usage.errors == usage.requests
     if fault is None and barren and opened.last_fault is not None:
         fault = opened.last_fault.value
+    if fault is None and outcome is HANDED_BACK:
+        # It did not end well, it was cut short: a report would clear what its slot has failed.
+        return outcome
     return replace(outcome, fields={**outcome.fields, "egress": {**usage.fields(), "fault": fault}})

@@ -114,6 +114,7 @@ def error(code: int, message: str) -> Reply:
         (error(-32601, "no such"), errors.MethodMissing),
         (error(-32000, "the method eth_x does not exist"), errors.MethodMissing),
         (error(-32000, "header not found"), errors.Lagging),
+        (error(-32000, "block #0x5 does not exist"), errors.Lagging),
         (error(-32000, "out of cheese"), errors.RpcFailed),
         (status(401), errors.RpcFailed),
         (status(413), errors.AnswerTooLarge),

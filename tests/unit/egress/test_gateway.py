@@ -131,6 +131,25 @@ def test_connections_are_kept_and_a_closed_one_is_no_failure(main: Provider) -> 
         assert opened.usage.errors == 0
 
 
+def test_connections_of_a_burst_do_not_stay_for_good(main: Provider) -> None:
+    class Idle:
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    with gateway(main=upstream(main)) as egress, egress.opened(ENV, 60) as opened:
+        call(opened.env["RPC_URL"])
+        of_the_burst, kept = [Idle(), Idle()], egress._senders["main", KEY]._idle
+        for each in of_the_burst:
+            kept.appendleft((time.monotonic() - 3600, each))  # type: ignore[arg-type]
+        for _ in of_the_burst:
+            call(opened.env["RPC_URL"])
+        assert all(each.closed for each in of_the_burst)
+        assert len(kept) == 1
+    assert main.connections == 1
+
+
 def test_429_is_tried_again_after_what_the_provider_asks_for(main: Provider) -> None:
     main.answers(429, Retry_After="1")
     with gateway(main=upstream(main)) as egress, egress.opened(ENV, 60) as opened:
