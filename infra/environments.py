@@ -9,9 +9,10 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Any
 from uuid import UUID
 
 
@@ -37,7 +38,7 @@ class Network:
     cidr: str
     zones: int = 2
     nat_gateways: int = 1
-    """Only `user_api` goes out, for the keys of the identity provider."""
+    """`user_api` goes out for the keys of the identity provider, `worker` to upstreams."""
     endpoint_zones: int = 1
     """In how many zones the interface endpoints stand; each costs by the hour."""
 
@@ -111,6 +112,9 @@ class Environment:
     operator_modules: tuple[str, ...] = ()
     operator_package: str | None = None
     """The folder with the project's own operators, which becomes a layer and goes to EMR."""
+    upstreams: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What the egress gateway of the function `worker` leads to, by name: `url`, `header`, `limits`
+    as in TRACE_UPSTREAMS. With none, that function has no way out of the network."""
     architecture: Architecture = Architecture.ARM64
     python: str = "3.12"
     """The newest that the project supports. The runtime of 3.11 has a C library which is too old

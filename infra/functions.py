@@ -35,6 +35,7 @@ class Need(StrEnum):
     TASK_API = "task_api"
     OPERATORS = "operators"
     CHILDREN = "children"
+    UPSTREAMS = "upstreams"
     IDENTITY = "identity"
     CREDENTIALS = "credentials"
 
@@ -48,7 +49,7 @@ class Place(StrEnum):
     """As control, and the internet: for the keys of the identity provider."""
     WORKER = "worker"
     """Reaches the internal API, the task API, the data database and AWS services; not the state
-    database."""
+    database. The internet only where the environment names upstreams."""
     RUNNER = "runner"
     """Reaches the task API, the data database and AWS services: neither the internal API nor the
     state database."""
@@ -197,7 +198,7 @@ FUNCTIONS = (
             {
                 *(Need.INTERNAL_API, Need.TASK_API, Need.HEAR_WAKE_UPS, Need.SEND_WAKE_UPS),
                 *(Need.WORKER_TOKENS, Need.USER_SECRETS, Need.WRITE_LOGS),
-                *(Need.OPERATORS, Need.CHILDREN),
+                *(Need.OPERATORS, Need.CHILDREN, Need.UPSTREAMS),
                 *(Need.DATA, Need.ARROW, Need.WRITE_ROWS),
             }
         ),

@@ -6,6 +6,7 @@ holds the rights against a table of what each function uses.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
@@ -16,6 +17,7 @@ from aws_cdk import aws_iam as iam
 from infra.constructs.queue_with_dlq import DEAD_SUFFIX
 from infra.environments import Environment
 from infra.functions import Function, Need
+from trace_core.egress.model import read_upstreams
 
 STATE_CONNECTIONS = 2
 """One handler runs at a time; a second connection is for what it reads inside a transaction."""
@@ -123,6 +125,8 @@ def _variables(need: Need, to: Addresses) -> Mapping[str, str]:
             return {"TRACE_OPERATOR_MODULES": modules} if modules else {}
         case Need.CHILDREN:
             return {"TRACE_WORKER_CHILDREN": str(environment.worker_children)}
+        case Need.UPSTREAMS:
+            return _upstreams(environment)
         case Need.CREDENTIALS:
             return {
                 "TRACE_OPERATOR_ROLE": to.operator_role_arn,
@@ -137,6 +141,15 @@ def _variables(need: Need, to: Addresses) -> Mapping[str, str]:
                 "TRACE_OIDC_AUDIENCE": environment.identity.audience,
             }
     assert_never(need)
+
+
+def _upstreams(environment: Environment) -> Mapping[str, str]:
+    if not environment.upstreams:
+        return {}
+    text = json.dumps(environment.upstreams, separators=(",", ":"), default=dict)
+    # What a worker would refuse is refused before it is deployed.
+    read_upstreams(text)
+    return {"TRACE_UPSTREAMS": text}
 
 
 def _statements(need: Need, to: Addresses, stack: Stack) -> list[iam.PolicyStatement]:
@@ -224,6 +237,7 @@ def _statements(need: Need, to: Addresses, stack: Stack) -> list[iam.PolicyState
             | Need.TASK_API
             | Need.OPERATORS
             | Need.CHILDREN
+            | Need.UPSTREAMS
             | Need.IDENTITY
             | Need.ARROW
         ):

@@ -34,6 +34,7 @@ class NetworkStack(Stack):
     ) -> None:
         super().__init__(scope, name, **options)
         self._network = network
+        self._outbound = {Place.OUTBOUND, *([Place.WORKER] if environment.upstreams else [])}
         self.vpc = self._make_vpc(environment)
         self.control = self._group("Control", "Reaches the databases and AWS services")
         self.worker = self._group("Worker", "Reaches both private APIs and the data database")
@@ -67,7 +68,7 @@ class NetworkStack(Stack):
         group = {Place.WORKER: self.worker, Place.RUNNER: self.runner}.get(place, self.control)
         kind = (
             ec2.SubnetType.PRIVATE_WITH_EGRESS
-            if place is Place.OUTBOUND
+            if place in self._outbound
             else ec2.SubnetType.PRIVATE_ISOLATED
         )
         return Placement(self.vpc, ec2.SubnetSelection(subnet_type=kind), group)

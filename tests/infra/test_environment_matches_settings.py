@@ -39,6 +39,7 @@ EXPECTED = {
     "task_api": {"TRACE_TASK_API_URL"},
     "operators": {"TRACE_OPERATOR_MODULES"},
     "children": {"TRACE_WORKER_CHILDREN"},
+    "upstreams": {"TRACE_UPSTREAMS"},
     "identity": {"TRACE_OIDC_ISSUER", "TRACE_OIDC_AUDIENCE"},
     "credentials": {"TRACE_OPERATOR_ROLE", "TRACE_BUCKET"},
 }
@@ -48,7 +49,7 @@ FIELDS = {variable(name) for name in Settings.model_fields}
 
 def _without(environment: str) -> set[str]:
     """What an environment has no value for."""
-    return EMR if environment == "local" else {"TRACE_OPERATOR_MODULES"}
+    return {"TRACE_UPSTREAMS"} | (EMR if environment == "local" else {"TRACE_OPERATOR_MODULES"})
 
 
 @pytest.mark.parametrize("environment", EVERYWHERE)
