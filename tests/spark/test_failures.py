@@ -125,3 +125,13 @@ def test_a_run_begins_with_the_address_of_its_payload(
     [printed] = [path for path in left if path.name == "log.txt"]
     assert printed.parent == Path(payload.result_uri.removeprefix("file://")).parent
     assert printed.read_text() == "LabelsAway: the label service is away\n"
+
+
+def test_a_failure_does_not_tell_where_the_code_lies(place: Place) -> None:
+    """Spark repeats the line of the operator that built the column, with its path."""
+    rows = place.input("rows", {"number": "bigint"}, [{"number": 2**40}])
+    failure = place.run(f"{OPERATORS}:overflow", inputs=(rows,)).failure
+    assert failure is not None
+    assert "overflow" in failure.message
+    assert "called from" not in failure.message
+    assert ".py" not in failure.message
