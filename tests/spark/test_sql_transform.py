@@ -204,6 +204,7 @@ def test_decimals_are_exact_and_an_overflow_is_an_error(place: Place) -> None:
         "date_add('today', 1)",
         "date '2026-01-01' < 'today'",
         "coalesce(timestamp_seconds(block_number), 'now')",
+        "CAST(concat(address, string(CAST('now' AS timestamp))) AS timestamp)",
         "(SELECT to_date('today'))",
         "(SELECT max(block_number) FROM logs WHERE to_date('today') > date '2026-01-01')",
         "(SELECT x FROM VALUES (to_timestamp('12:00')) AS t(x))",
