@@ -24,6 +24,7 @@ from pyspark.sql import types as S
 
 from emr_jobs.task import OperatorFailed
 from trace_core.spark.wire import SparkColumn
+from trace_core.storage.column_values import canonical_jsonb
 
 DIGITS_MAX = 38
 TYPE_KEY = "trace_type"
@@ -144,6 +145,9 @@ def _conformed(field: S.StructField, column: SparkColumn) -> Column:
         )
     if is_exact_text(column.type):
         return _spelled_number(value.cast("string"), column)
+    if column.type == "jsonb":
+        found = F.udf(_json_text, S.StringType())(value)
+        return _known(found, value.isNull() | found.isNotNull(), column)
     if column.type == "uuid":
         return _spelled(F.lower(value), _CANONICAL_UUID, column)
     return value.cast(wanted)
@@ -170,11 +174,21 @@ def _spelled_number(text: Column, column: SparkColumn) -> Column:
     return F.when(text.rlike(canonical), text).otherwise(_spelled(respelled, canonical, column))
 
 
+def _json_text(text: str | None) -> str | None:
+    """In the platform's one spelling; nothing where it is no JSON. Runs in Python workers."""
+    try:
+        return None if text is None else canonical_jsonb(text)
+    except ValueError:
+        return None
+
+
 def _spelled(text: Column, pattern: str, column: SparkColumn) -> Column:
+    return _known(text, text.isNull() | text.rlike(pattern), column)
+
+
+def _known(text: Column, is_one: Column, column: SparkColumn) -> Column:
     told = f"column {column.name} is {column.type}, and a value is not written as one or is longer"
-    return F.when(text.isNull() | text.rlike(pattern), text).otherwise(
-        F.raise_error(F.lit(told)).cast("string")
-    )
+    return F.when(is_one, text).otherwise(F.raise_error(F.lit(told)).cast("string"))
 
 
 def _fits(given: S.DataType, column_type: str) -> bool:

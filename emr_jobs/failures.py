@@ -91,8 +91,9 @@ def _said(error: PySparkException) -> str:
 
 
 def _without_sql(message: str) -> str:
-    """Spark repeats the statement, which may hold anything and belongs into no log."""
-    return message.split("== SQL")[0]
+    """Spark repeats the statement, which may hold anything and belongs into no log, or the place in
+    the code, which is of this machine."""
+    return re.split("== (?:SQL|DataFrame)", message)[0]
 
 
 def next_blank(lines: list[str]) -> int:

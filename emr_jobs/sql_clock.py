@@ -34,8 +34,9 @@ def check_constant_times(rows: DataFrame) -> None:
 
 
 def _becomes_time(expression: Expression) -> bool:
-    if expression.name == "Cast" and str(expression.fields.get("dataType")) in TIMES:
-        return not any(each.name in _VARYING for each in expression.below())
+    is_cast = expression.name == "Cast" and str(expression.fields.get("dataType")) in TIMES
+    if is_cast and not any(each.name in _VARYING for each in expression.below()):
+        return True
     return any(map(_becomes_time, expression.children))
 
 

@@ -33,6 +33,8 @@ _BY_ORDER = {
     "MinBy": "min_by",
     "Mode": "mode",
     "SortArray": "sort_array",
+    "ArrayMax": "array_max",
+    "ArrayMin": "array_min",
 }
 _SECOND_ONLY = ("MaxBy", "MinBy")
 _PICKED_FROM: dict[str, slice] = {
@@ -241,8 +243,24 @@ def _check(expression: Expression, exact: Mapping[int, str], casts: Set[tuple[st
     for each in expression.below():
         for at, child in enumerate(each.children):
             column = _exact(child, exact)
+            if column is None and each.name in _BY_ORDER:
+                inside = (_exact(one, exact) for one in _ordered_first(each.name, child))
+                column = next((one for one in inside if one is not None), None)
             if column is not None:
                 _check_use(each, at, column, casts)
+
+
+def _ordered_first(name: str, expression: Expression) -> Sequence[Expression]:
+    """What decides first where a struct or an array is compared."""
+    children = expression.children
+    if expression.name == "CreateNamedStruct":
+        return children[1:2]
+    if name not in ("ArrayMax", "ArrayMin"):
+        return ()
+    if expression.name == "AggregateExpression":
+        [gathered] = children[:1]
+        return gathered.children[:1] if gathered.name in ("CollectList", "CollectSet") else ()
+    return children if expression.name == "CreateArray" else ()
 
 
 def _check_use(expression: Expression, at: int, column: str, casts: Set[tuple[str, str]]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from typing import Any
 
 import pytest
@@ -84,3 +86,71 @@ def test_what_cannot_be_joined_is_named(place: Place, lookup: dict[str, Any], sa
     failure = run(place, BOTH[:1], **lookup).failure
     assert failure is not None
     assert said in failure.message
+
+
+@pytest.mark.parametrize("many", ["fail", "lowest", "all"])
+def test_any_rows_are_joined_as_python_joins_them(place: Place, many: str) -> None:
+    chance = random.Random(14)  # noqa: S311
+    keys = ["0xaa", "0xAA", "0xbb", "0xBb", "0xcc", None]
+    for how, match, twice in itertools.product(("left", "inner"), ("exact", "address"), (0, 1)):
+        rows = [{"chain": "aBc"[at % 3], "sender": chance.choice(keys)} for at in range(20)]
+        labels = [
+            {
+                "chain": chance.choice("abc"),
+                "address": chance.choice(keys),
+                "label": label,
+                "rank": rank,
+            }
+            for label, rank in itertools.product(("a", "b", None), (1, None))
+        ] * (1 + twice)
+        lookup = {"input": "labels", "keys": {"chain": "chain", "sender": "address"}, "many": many,
+                  "how": how, "match": match, "prefix": "of_"}  # fmt: skip
+        given = (
+            place.input("rows", {"chain": "text", "sender": "text"}, rows),
+            place.input(
+                "labels",
+                {"chain": "text", "address": "text", "label": "text", "rank": "bigint"},
+                labels,
+            ),
+        )
+        result = place.run(RUN, inputs=given, config={"lookups": [lookup]})
+        wanted = joined(rows, labels, how, match == "address", many)
+        if wanted is None:
+            assert result.failure is not None
+            assert "several rows for" in result.failure.message
+            continue
+        assert result.failure is None, result.failure
+        found = [tuple(row.values()) for row in place.rows_of(result.written[0])]
+        assert sorted(found, key=str) == sorted(wanted, key=str)
+
+
+def joined(
+    rows: list[dict[str, Any]], labels: list[dict[str, Any]], how: str, lower: bool, many: str
+) -> list[tuple[Any, ...]] | None:
+    """The same in a few lines; nothing where a key is there twice and must not be."""
+
+    def key(chain: str, text: str | None) -> tuple[str, str] | None:
+        if text is None:
+            return None
+        return (chain.lower(), text.lower()) if lower else (chain, text)
+
+    known: dict[Any, list[tuple[Any, ...]]] = {}
+    for each in labels:
+        if (place := key(each["chain"], each["address"])) is not None:
+            known.setdefault(place, []).append((each["label"], each["rank"]))
+    if many == "fail" and any(len(set(each)) > 1 for each in known.values()):
+        return None
+    if many != "all":
+        # NULL comes before all values.
+        known = {place: [min(each, key=_nulls_first)] for place, each in known.items()}
+    found: list[tuple[Any, ...]] = []
+    for row in rows:
+        there = known.get(
+            key(row["chain"], row["sender"]), [] if how == "inner" else [(None, None)]
+        )
+        found += [(row["chain"], row["sender"], *each) for each in there]
+    return found
+
+
+def _nulls_first(row: tuple[Any, ...]) -> list[Any]:
+    return [(each is not None, each) for each in row]

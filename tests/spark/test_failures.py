@@ -156,3 +156,13 @@ def test_a_log_that_cannot_be_kept_fails_no_run(
     assert main.main(uri) == 0
     assert "slow down" in capsys.readouterr().err
     assert SparkResult.parse(files.read_json(payload.result_uri)).failure is None
+
+
+def test_a_failure_does_not_tell_where_the_code_lies(place: Place) -> None:
+    """Spark repeats the line of the operator that built the column, with its path."""
+    rows = place.input("rows", {"number": "bigint"}, [{"number": 2**40}])
+    failure = place.run(f"{OPERATORS}:overflow", inputs=(rows,)).failure
+    assert failure is not None
+    assert "overflow" in failure.message
+    assert "called from" not in failure.message
+    assert ".py" not in failure.message

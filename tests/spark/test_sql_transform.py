@@ -129,6 +129,10 @@ def test_what_would_lose_digits_is_refused(place: Place, sql: str, said: str) ->
             "SELECT sum(v) AS m FROM logs, LATERAL stack(2, 'a', value, 'b', value) AS t(k, v)",
             "v as a number",
         ),
+        ("SELECT max(struct(value, address)).address AS m FROM logs", "max of value"),
+        ("SELECT max_by(address, struct(value, 1)) AS m FROM logs", "max_by of value"),
+        ("SELECT array_max(collect_list(value)) AS m FROM logs", "array_max of value"),
+        ("SELECT array_min(array(value, '9')) AS m FROM logs", "array_min of value"),
         ("SELECT x FROM logs l, LATERAL (SELECT l.value > '9' AS x)", "> of value"),
         ("SELECT max(v) AS m FROM logs LATERAL VIEW explode(array('1', value)) t AS v", "max of v"),
         (
@@ -156,6 +160,8 @@ def test_what_was_picked_can_be_cast_and_counted(place: Place) -> None:
     names = """SELECT max(k) AS k, count(v) AS n
         FROM logs, LATERAL stack(2, 'a', value, 'b', value) AS t(k, v)"""
     assert rows(place, names) == [{"k": "b", "n": 8}]
+    latest = "SELECT max(struct(block_number, value)).value AS v FROM logs"
+    assert rows(place, latest) == [{"v": str(LARGEST - 3)}]
     expected = {"a": last, "b": 4, "c": Decimal(28), "d": Decimal(20), "e": 78, "f": None}
     assert rows(place, sql) == [expected]
 
@@ -204,6 +210,7 @@ def test_decimals_are_exact_and_an_overflow_is_an_error(place: Place) -> None:
         "date_add('today', 1)",
         "date '2026-01-01' < 'today'",
         "coalesce(timestamp_seconds(block_number), 'now')",
+        "CAST(concat(address, string(CAST('now' AS timestamp))) AS timestamp)",
         "(SELECT to_date('today'))",
         "(SELECT max(block_number) FROM logs WHERE to_date('today') > date '2026-01-01')",
         "(SELECT x FROM VALUES (to_timestamp('12:00')) AS t(x))",

@@ -12,7 +12,7 @@ from tests.spark.runs import Place
 from trace_core.dag.model import Column
 from trace_core.kernel.scopes import Scope
 from trace_core.spark.wire import SparkColumn, SparkEmit, SparkInvalidation
-from trace_core.storage.column_values import canonical_number
+from trace_core.storage.column_values import canonical_jsonb, canonical_number
 from trace_core.storage.rows import arrow_schema
 
 OPERATORS = "tests.spark.operators_for_tests"
@@ -219,6 +219,30 @@ def test_a_number_of_a_column_has_one_spelling(place: Place, given: str) -> None
         assert result.failure is None, result.failure
         found = [row["number"] for row in place.rows_of(result.written[0])]
         assert found == [canonical_number(each, precision, scale) for each in values]
+
+
+def test_text_becomes_json_in_the_spelling_of_the_platform(place: Place) -> None:
+    texts = ['{"b": 1e2, "a": [true, null, "é"]}', "12345678901234567890123", None, ' "x" ']
+    result = place.run(
+        f"{OPERATORS}:copy",
+        inputs=(place.input("rows", {"told": "text"}, [{"told": each} for each in texts]),),
+        outputs=(place.output(0, {"told": "jsonb"}),),
+    )
+    assert result.failure is None, result.failure
+    found = [row["told"] for row in place.rows_of(result.written[0])]
+    assert found == [None if each is None else canonical_jsonb(each) for each in texts]
+
+
+@pytest.mark.parametrize("value", ["x", "{", "", "NaN", '"\\u0000"', "[" * 5000])
+def test_text_that_is_no_json_does_not_become_some(place: Place, value: str) -> None:
+    result = place.run(
+        f"{OPERATORS}:copy",
+        inputs=(place.input("rows", {"told": "text"}, [{"told": value}]),),
+        outputs=(place.output(0, {"told": "jsonb"}),),
+    )
+    assert result.failure is not None
+    assert "a value is not written as one" in result.failure.message
+    assert not result.failure.retryable
 
 
 def test_each_scope_has_objects_of_its_own(place: Place) -> None:
