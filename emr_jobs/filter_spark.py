@@ -80,8 +80,10 @@ def _compare(field: str, kind: str, operator: Operator, value: Literal) -> Colum
     if isinstance(value, bool):
         return _apply(operator, column, F.lit(value))
     if kind in ("real", "double precision"):
-        # Not rounded to the width of the column: 0.1 is no `real`.
-        return _apply(operator, column.cast("double"), F.lit(float(value)))
+        # Not rounded to the width of the column: 0.1 is no `real`. And never left to the scan: it
+        # goes by the least and greatest values of objects, of which some writers leave NaN out.
+        exact = F.nanvl(column.cast("double"), F.lit(float("nan")))
+        return _apply(operator, exact, F.lit(float(value)))
     if is_exact_text(kind):
         return _compare_exact_text(column, operator, Fraction(value))
     return _compare_exactly(column, kind, operator, Fraction(value))

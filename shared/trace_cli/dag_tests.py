@@ -119,14 +119,7 @@ def _with_fixtures(given: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in given:
         if path.is_dir():
-            inside = sorted(path.rglob(f"*{DAG_SUFFIX}"))
-            # Not what tools have put into hidden folders.
-            visible = (
-                each
-                for each in inside
-                if not any(part.startswith(".") for part in each.relative_to(path).parts)
-            )
-            found += [each for each in visible if fixtures_beside(each).is_file()]
+            found += _inside(path)
             continue
         if path.name.endswith(SUFFIX):
             path = path.with_name(path.name.removesuffix(SUFFIX) + DAG_SUFFIX)
@@ -140,6 +133,21 @@ def _with_fixtures(given: Sequence[Path]) -> list[Path]:
             f"No fixtures found: beside a DAG file `name{DAG_SUFFIX}` they are in `name{SUFFIX}`."
         )
     return list(dict.fromkeys(found))
+
+
+def _inside(folder: Path) -> list[Path]:
+    found = []
+    for each in sorted(folder.rglob(f"*{SUFFIX}")):
+        # Not what tools have put into hidden folders.
+        if any(part.startswith(".") for part in each.relative_to(folder).parts):
+            continue
+        dag_file = each.with_name(each.name.removesuffix(SUFFIX) + DAG_SUFFIX)
+        if not dag_file.is_file():
+            raise NotFound(
+                f"{each} has no DAG file: nothing would run it. Name it as its DAG file."
+            )
+        found.append(dag_file)
+    return found
 
 
 def _print_invalid(path: Path, error: DagInvalid) -> None:

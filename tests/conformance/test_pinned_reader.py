@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -346,6 +347,29 @@ def test_a_range_that_a_colder_part_covers_is_read_from_there_only(
     assert found(hot.part(3), cold.part(2)) == ["cold0", "cold10", "hot20"]
     in_scope = found(hot.part(3), cold.part(2), scope=Scope.of_range(10, 29))
     assert in_scope == ["cold10", "hot20"]
+
+
+@pytest.mark.parametrize("cursor_column", ["number", None])
+def test_a_range_is_read_once_though_what_it_came_from_reaches_further(
+    layouts: Layouts, cursor_column: str | None
+) -> None:
+    hot = layouts.make(cursor_column=cursor_column)
+    hot.commit(Scope.of_range(0, 9), [block(0, "hot0"), block(7, "hot7")])
+    cold = Layouts(layouts.store, layouts.data, layouts.clock, layouts.ids, Backend.S3).make(
+        cursor_column="number"
+    )
+    cold.commit(Scope.of_range(0, 4), [block(0, "cold0")])
+    cold.commit(Scope.of_range(5, 9), [block(7, "cold7")])
+    first, second = cold.part(2).entries
+    for entry, scope, expected in (
+        (first, Scope.of_range(0, 4), "cold0"),
+        (first, Scope(cursor=0), "cold0"),
+        (second, Scope.of_range(6, 8), "cold7"),
+    ):
+        # Who reads a range is given the commits that meet it, and no others.
+        met = replace(cold.part(2), entries=(entry,))
+        stream = hot.reader.relation([hot.part(1), met], scope=scope)
+        assert stream.read_all()["hash"].to_pylist() == [expected]
 
 
 def test_events_without_rows_cannot_be_read(layouts: Layouts) -> None:

@@ -14,6 +14,7 @@ from trace_core.registry import commits
 from trace_core.registry.model import ColumnsDiffer
 from trace_core.registry.pins import PinResolver
 from trace_core.registry.relations import settle
+from trace_core.spark.repairs import Repairs
 from trace_core.storage.read_plan import covered_ranges
 from trace_core.tasks.claim import Claimed
 
@@ -101,6 +102,22 @@ def test_a_rewrite_takes_its_range_from_the_colder_part_at_once(parts: CommitWor
     assert covered_ranges(PinResolver(parts.state).resolve(before)[1:]) == ((0, 9),)
     hot.write(RANGE(0, 6))
     assert _cold(parts) == ()
+
+
+def test_bad_rows_are_written_again_where_they_are_read_from(parts: CommitWorld) -> None:
+    hot = Follower(parts)
+    hot.write(*(Scope(cursor=each) for each in range(10)))
+    _compact(parts)
+    hot.write(RANGE(7, 9))
+    (payload,) = parts.payloads.build([parts.take("c")])
+    repairs = Repairs(parts.state, parts.clock, parts.ids, parts.waker, lambda *_: True)
+    part_of = {str(parts.output(job)[1]): job for job in ("a", "side", "b")}
+
+    def bad(scope: Scope) -> str:
+        return part_of[str(repairs.bad_part(payload["inputs"], scope)["dataset_version"])]
+
+    assert (bad(RANGE(0, 6)), bad(Scope(cursor=8)), bad(RANGE(7, 9))) == ("b", "a", "a")
+    assert (bad(RANGE(6, 7)), bad(RANGE(50, 59)), bad(Scope())) == ("b", "a", "b")
 
 
 def test_a_rewrite_of_all_takes_what_was_moved_and_nothing_that_was_filled_in(

@@ -468,3 +468,24 @@ def test_json_is_all_that_is_printed_for_scripts(copying: Project) -> None:
     fixture = _copied("data/given.csv", "rows: []")
     done = copying.test(fixture, "--json", "--update")
     assert [each["updated"] for each in json.loads(done.stdout)["fixtures"]] == [True]
+
+
+def test_fixtures_without_their_dag_are_an_error_and_not_passed_over(project: Project) -> None:
+    (project.root / "reading.fixtures.yaml").write_text("version: 1\nfixtures: []\n")
+    done = project.test(_double(GOOD))
+    assert done.exit_code == 1
+    assert "reading.fixtures.yaml has no DAG file" in str(done.exception)
+
+
+def test_an_input_that_has_no_rows_and_no_columns_is_named(project: Project) -> None:
+    fixture = (
+        "- { name: bare, job: double, scope: { start: 0, end: 9 }, expect: { outputs: [] } }\n"
+    )
+    done = project.test(fixture)
+    assert done.exit_code == 1
+    assert "the fixture gives no rows for the input `given`" in done.output
+
+
+def test_what_is_no_number_is_still_json() -> None:
+    told = compare([{"ratio": float("nan")}], [{"ratio": float("inf")}]).as_json()
+    assert json.loads(json.dumps(told, allow_nan=False))["missing"] == [{"ratio": "nan"}]

@@ -167,13 +167,15 @@ def _encoded(rows: Any) -> Iterator[tuple[int, bytes]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from trace_core.storage.parquet_settings import parquet_settings
+
     target, writer, count = io.BytesIO(), None, 0
     for batch in rows:
         if not batch.num_rows:
             continue
         if writer is None:
             target, count = io.BytesIO(), 0
-            writer = pq.ParquetWriter(target, rows.schema, compression="zstd", version="2.6")
+            writer = pq.ParquetWriter(target, rows.schema, **parquet_settings(rows.schema))
         writer.write_table(pa.Table.from_batches([batch], rows.schema))
         count += batch.num_rows
         if count >= EXPORT_ROWS or target.tell() >= EXPORT_BYTES:

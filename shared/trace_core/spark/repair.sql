@@ -16,13 +16,19 @@ SELECT 1
  LIMIT 1
 
 -- name: holds_scope
--- Does a version hold something of the scope?
-SELECT 1
+-- Commits of a version that meet the scope, each with what was taken from it; one that is whole speaks
+-- for all others.
+SELECT c.number, c.scope, c.range_start, c.range_end, c.input_pins, c.replaced_at, c.cursor_column,
+       (SELECT jsonb_agg(jsonb_build_array(k.cut_at, k.range_start, k.range_end)
+                         ORDER BY k.cut_at, k.range_start)
+          FROM commit_cuts k
+         WHERE c.is_cut AND k.dataset_version = c.dataset_version AND k.number = c.number) AS cuts
   FROM commits c
  WHERE c.dataset_version = %(dataset_version)s AND c.replaced_at IS NULL
    AND (c.scope IN ('', %(scope)s) OR %(scope)s = ''
         OR (c.range_start <= %(range_end)s AND c.range_end >= %(range_start)s))
- LIMIT 1
+ ORDER BY c.is_cut
+ LIMIT 1000
 
 -- name: producer
 -- The job that writes a version, if the version is still the current one.

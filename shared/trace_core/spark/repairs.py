@@ -21,10 +21,11 @@ from trace_core.kernel.ids import Ids
 from trace_core.kernel.scopes import Scope
 from trace_core.ports.clock import Clock
 from trace_core.ports.waker import Function, Waker
+from trace_core.registry.commit_rows import commit_of
 from trace_core.registry.commits import lock_versions
 from trace_core.spark.model import SparkRun
 from trace_core.spark.wire import SparkInvalidation, SparkResult
-from trace_core.storage.model import Backend
+from trace_core.storage.model import Backend, meets
 from trace_core.tasks.announcements import Origin
 from trace_core.tasks.invalidations import declare_invalid
 from trace_core.tasks.statements import SQL as TASKS
@@ -65,15 +66,17 @@ class Repairs:
             if not inputs:
                 logger.warning("%s: there is no input %r to be written again", run, found.alias)
                 continue
-            self._declare(run, self._bad_one(inputs, found.scope), found, number)
+            self._declare(run, self.bad_part(inputs, found.scope), found, number)
 
-    def _bad_one(self, inputs: Sequence[Mapping[str, Any]], scope: Scope) -> Mapping[str, Any]:
-        """Of several parts the coldest that holds something of the scope; without any, the first:
-        there is a gap, which is closed where the data come in."""
+    def bad_part(self, inputs: Sequence[Mapping[str, Any]], scope: Scope) -> Mapping[str, Any]:
+        """Of several parts the coldest that holds something of the scope; what was taken from it by
+        a hotter one is read there. Without any, the first: there is a gap, which is closed where
+        the data come in."""
         found = inputs[0]
         for each in reversed(inputs):
             params = {"dataset_version": UUID(each["dataset_version"]), **_bounds(scope)}
-            if self._state.read(SQL["holds_scope"], params):
+            commits = map(commit_of, self._state.read(SQL["holds_scope"], params))
+            if any(meets(each, scope) for each in commits):
                 found = each
                 break
         return found

@@ -20,6 +20,7 @@ from trace_core.kernel.scopes import Scope
 from trace_core.ports.object_store import ObjectStore
 from trace_core.storage.manifest import MANIFEST_NAME, scope_folder
 from trace_core.storage.model import Manifest, ManifestIdentity, StoredObject
+from trace_core.storage.parquet_settings import parquet_settings
 from trace_core.storage.rows import (
     arrow_schema,
     check_columns,
@@ -94,8 +95,7 @@ def parquet_bytes(table: pa.Table) -> bytes:
         table.combine_chunks().replace_schema_metadata(None),
         target,
         row_group_size=ROWS_PER_GROUP,
-        compression="zstd",
-        version="2.6",
+        **parquet_settings(table.schema),
     )
     return target.getvalue()
 

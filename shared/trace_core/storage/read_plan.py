@@ -94,8 +94,10 @@ def _keep(
         return ()
     bounds = entry.scope.range
     if _cursor_column(part, entry) is None:
-        # It is read as a whole, or not at all.
-        is_cold = bounds is not None and not without([bounds], cold)
+        # It is read as a whole, or not at all. Of what lies outside the scope it is not known here
+        # whether it is cold, and nobody asks for it.
+        asked = scope.range if scope is not None and scope.range is not None else EVERY_CURSOR
+        is_cold = bounds is not None and not without(inside([bounds], asked), cold)
         return () if is_cold else None
     every = bounds or EVERY_CURSOR
     left = without(entry.left_at(part.pin.number) or [every], cold)

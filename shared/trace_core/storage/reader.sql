@@ -1,7 +1,10 @@
 -- fragment: pinned
--- Cold ranges are sorted and do not meet: only the last that begins before a row can hold it.
+-- Cold ranges are sorted and do not meet: only the last that begins before a row can hold it. Of a
+-- commit without cursors that counts which lies in the range asked for: no more of the cold is known.
 _from <= %(pin)s AND (_to IS NULL OR _to > %(pin)s)
-AND (_end <= (%(cold_ends)s::bigint[])[width_bucket(_start, %(cold_starts)s::bigint[])])
+AND (_start IS NOT NULL
+     AND least(_end, %(end_at)s::bigint) <= (%(cold_ends)s::bigint[])[
+         width_bucket(greatest(_start, %(start_at)s::bigint), %(cold_starts)s::bigint[])])
     IS NOT TRUE
 AND {where}
 

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.dataset_layouts import BLOCKS, block, row_hashes, table_of
@@ -23,7 +24,13 @@ from trace_core.storage.errors import Damaged, ManifestInvalid
 from trace_core.storage.manifest import parse_manifest
 from trace_core.storage.model import Manifest, ManifestIdentity, canonical_json
 from trace_core.storage.object_rows import object_rows
-from trace_core.storage.objects import Differences, rehash, verify_manifest, write_objects
+from trace_core.storage.objects import (
+    Differences,
+    parquet_bytes,
+    rehash,
+    verify_manifest,
+    write_objects,
+)
 
 PREFIX = "org/o/dataset/d/version/v/staging/t/1-1/0/"
 FOLDER = PREFIX + "0-999/"
@@ -209,6 +216,16 @@ def test_large_objects_are_read_in_ranges(
     store.replace(stored.key, store.read(stored.key) + b"x")
     with pytest.raises(Damaged):
         list(object_rows(store, stored, BLOCKS, 64))
+
+
+def test_an_object_says_nothing_of_the_greatest_float_which_may_be_nan() -> None:
+    rows = pa.table(
+        {"n": [1, 2], "ratio": [1.0, float("nan")], "rough": pa.array([1, 2], pa.float32())}
+    )
+    with pq.ParquetFile(pa.BufferReader(parquet_bytes(rows))) as file:
+        group = file.metadata.row_group(0)
+        said = [group.column(at).is_stats_set for at in range(3)]
+    assert said == [True, False, False]
 
 
 def test_an_object_of_before_a_column_was_added_gives_null(store: FileObjectStore) -> None:
