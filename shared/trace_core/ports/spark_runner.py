@@ -12,6 +12,13 @@ from typing import Protocol
 from trace_core.kernel.errors import Invalid
 from trace_core.ports.credential_issuer import check_prefixes
 
+LOGGERS_THAT_QUOTE = (
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.sql.execution.datasources.FileFormatWriter",
+    "org.apache.spark.util.Utils",
+)
+"""Spark's own, whose errors repeat the statement that failed and values of its rows. A log may have
+neither; the failure that a task is told has what there is to know."""
 _CLIENT_TOKEN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 

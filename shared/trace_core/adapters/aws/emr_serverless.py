@@ -16,6 +16,7 @@ from trace_core.adapters.aws.calls import calling, error_code
 from trace_core.adapters.aws.emr_policy import execution_policy
 from trace_core.kernel.errors import Busy, Conflict, Invalid, NotFound, Unavailable
 from trace_core.ports.spark_runner import (
+    LOGGERS_THAT_QUOTE,
     RunRequest,
     RunState,
     RunStatus,
@@ -33,6 +34,9 @@ _RUN_ID = re.compile(r"[0-9a-z]{1,64}")
 _MINUTES_MAX = 7 * 24 * 60
 _NAME_MAX = 256
 TIMEOUT_TAG, QUEUE_TAG = "trace-timeout-seconds", "trace-queue-seconds"
+_LOGGING = {"rootLogger.level": "error"}
+for _number, _name in enumerate(LOGGERS_THAT_QUOTE):
+    _LOGGING |= {f"logger.quotes{_number}.name": _name, f"logger.quotes{_number}.level": "off"}
 _FOUND_WITHIN = timedelta(days=2)
 """How far back a run is looked for whose client token is known to have begun one."""
 
@@ -199,7 +203,11 @@ def start_fields(application: EmrApplication, request: RunRequest) -> Any:
             }
         },
         "configurationOverrides": {
-            "monitoringConfiguration": {"s3MonitoringConfiguration": {"logUri": logs}}
+            "monitoringConfiguration": {"s3MonitoringConfiguration": {"logUri": logs}},
+            "applicationConfiguration": [
+                {"classification": f"spark-{part}-log4j2", "properties": dict(_LOGGING)}
+                for part in ("driver", "executor")
+            ],
         },
         "name": run_name(request),
         "tags": {
