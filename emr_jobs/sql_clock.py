@@ -11,8 +11,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from emr_jobs.sql_exact import Expression, expressions, plan_nodes
-from emr_jobs.sql_gate import TIMES, elements
+from emr_jobs.sql_expressions import Expression, expressions, plan_nodes
+from emr_jobs.sql_gate import TIMES
+from emr_jobs.sql_nodes import elements
 from emr_jobs.sql_text import TIME_TEXT, SqlRefused
 
 _VARYING = ("AttributeReference", "OuterReference", "NamedLambdaVariable", "ScalarSubquery")

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from emr_jobs.columns import TYPE_KEY, is_exact_text
-from emr_jobs.sql_gate import elements
+from emr_jobs.sql_expressions import Expression, expressions, expressions_in, plan_nodes
+from emr_jobs.sql_nodes import elements
 from emr_jobs.sql_text import SqlRefused
 
 _FIX = (
@@ -56,36 +56,6 @@ _PICKED_FROM: dict[str, slice] = {
 }
 """Parts of which an expression is one, as it is: Spark keeps no metadata there, but the digits are
 those of the column."""
-
-
-@dataclass
-class Expression:
-    """A part of a plan that Spark told as JSON."""
-
-    fields: Mapping[str, Any]
-    children: list[Expression] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return str(self.fields["class"]).rpartition(".")[2]
-
-    @property
-    def number(self) -> int:
-        told = self.fields.get("exprId")
-        if isinstance(told, dict):
-            return int(told["id"])
-        # What Spark writes once and uses twice is counted apart.
-        told = self.fields.get("id") if self.name.startswith("CommonExpression") else None
-        return -2 - int(told["id"]) if isinstance(told, dict) else -1
-
-    def below(self) -> Iterator[Expression]:
-        """Itself and all that is in it, subqueries too."""
-        yield self
-        for child in self.children:
-            yield from child.below()
-        for value in self.fields.values():
-            for tree in _of(value):
-                yield from tree.below()
 
 
 def check_exact_numbers(rows: DataFrame, casts: Set[tuple[str, str]]) -> None:
@@ -170,35 +140,6 @@ def _reached(passed: Sequence[tuple[int, int, str]], exact: dict[int, str]) -> b
     return bool(found)
 
 
-def plan_nodes(plan: Any) -> Iterator[Any]:
-    """Of what somebody wrote: what is below an input's view is ours."""
-    yield plan
-    if plan.getClass().getSimpleName() == "View":
-        return
-    for collection in (plan.children(), plan.subqueries()):
-        for each in elements(collection):
-            yield from plan_nodes(each)
-
-
-def expressions(plan: Sequence[Mapping[str, Any]]) -> Iterator[Expression]:
-    """All that somebody wrote into a plan, which is given as JSON."""
-    for node in _written(plan):
-        yield from _trees(node)
-
-
-def _written(nodes: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The same of a plan as JSON, which lists nodes in pre-order."""
-    hidden = 0
-    for node in nodes:
-        below = int(node["num-children"])
-        if hidden:
-            hidden += below - 1
-            continue
-        if str(node["class"]).endswith(".View"):
-            hidden = below
-        yield node
-
-
 def _renamed(expression: Expression, exact: dict[int, str]) -> bool:
     """Note what is such an attribute under another name; says whether there was a new one."""
     found = False
@@ -209,33 +150,6 @@ def _renamed(expression: Expression, exact: dict[int, str]) -> bool:
         if column is not None:
             exact[each.number] = str(each.fields.get("name", column))
             found = True
-    return found
-
-
-def _trees(node: Mapping[str, Any]) -> Iterator[Expression]:
-    for value in node.values():
-        yield from _of(value)
-
-
-def _of(value: Any) -> Iterator[Expression]:
-    """Expressions are lists in pre-order, wherever they stand in a node; so are subqueries."""
-    if not isinstance(value, list) or not value:
-        return
-    first = value[0]
-    if isinstance(first, dict) and "num-children" in first:
-        if ".plans.logical." in first["class"]:
-            yield from expressions(value)
-        else:
-            yield _tree(iter(value))
-        return
-    for each in value:
-        yield from _of(each)
-
-
-def _tree(listed: Iterator[Mapping[str, Any]]) -> Expression:
-    found = Expression(next(listed))
-    for _ in range(int(found.fields["num-children"])):
-        found.children.append(_tree(listed))
     return found
 
 
@@ -293,7 +207,7 @@ def _picked(expression: Expression) -> Sequence[Expression]:
     if expression.name == "ScalarSubquery":
         return _columns(expression.fields.get("plan"))[:1]
     if expression.name == "OuterReference":
-        return list(_of(expression.fields.get("e")))
+        return list(expressions_in(expression.fields.get("e")))
     part = _PICKED_FROM.get(expression.name)
     return children[part] if part is not None else ()
 
@@ -303,7 +217,7 @@ def _columns(nodes: Any) -> Sequence[Expression]:
     for node in nodes if isinstance(nodes, list) else ():
         made = node.get("projectList", node.get("aggregateExpressions"))
         if made is not None:
-            return [tree for each in made for tree in _of(each)]
+            return [tree for each in made for tree in expressions_in(each)]
     return ()
 
 

@@ -1,18 +1,14 @@
 """Whether a user's SQL may run: one SELECT over the inputs, judged on the plan that Spark's own
-parser makes of it.
-
-Every object of the plan must be of a kind that is listed here; a node that a later Spark brings is
-refused until somebody has looked at it.
+parser makes of it. `sql_nodes` lists the kinds of parts that it may have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
@@ -27,88 +23,30 @@ from emr_jobs.sql_allowed import (
     TIME_FUNCTIONS,
     WITH_ORDER_ONLY,
 )
+from emr_jobs.sql_nodes import (
+    CATALYST,
+    COLLECTIONS,
+    DEPTH_MAX,
+    JOINS,
+    LEAVES,
+    ORDERED,
+    REASONS_OF_NODES,
+    ROWS,
+    TYPES,
+    WALKED,
+    below,
+    elements,
+    fields_of,
+    origin,
+)
 from emr_jobs.sql_text import SqlRefused, check_text, refused_relation
 
 TIMES = ("date", "timestamp", "timestamp_ntz")
-DEPTH_MAX = 150
 RELATIONS_MAX = 200
 """That are read once every WITH is written out: a small text can name billions."""
 CUBE_MAX = 10
 GROUPINGS_MAX = 3
 
-_CATALYST = "org.apache.spark.sql.catalyst."
-_PLANS = """
-Aggregate Distinct Except Filter Generate GlobalLimit Intersect Join LateralJoin LocalLimit Offset
-Pivot Project Sort SubqueryAlias Union UnresolvedHint UnresolvedWith Unpivot WithWindowDefinition
-"""
-_UNRESOLVED = """
-MultiAlias UnresolvedAlias UnresolvedAttribute UnresolvedExtractValue UnresolvedFunction
-UnresolvedGenerator UnresolvedHaving UnresolvedInlineTable UnresolvedRelation UnresolvedStar
-UnresolvedStarExceptOrReplace UnresolvedSubqueryColumnAliases UnresolvedTVFAliases
-UnresolvedTableValuedFunction
-"""
-_EXPRESSIONS = """
-Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Coalesce Concat
-CreateNamedStruct Cube Divide EqualNullSafe EqualTo Exists GreaterThan GreaterThanOrEqual
-GroupingSets ILike In InSubquery IntegralDivide IsNotNull IsNull LambdaFunction LateralSubquery
-LessThan LessThanOrEqual Like LikeAll LikeAny ListQuery Lower Multiply NamedArgumentExpression Not
-NotLikeAll NotLikeAny Or Overlay RLike Remainder Rollup ScalarSubquery ShiftLeft ShiftRight
-ShiftRightUnsigned SortOrder SpecifiedWindowFrame StringLocate StringTrim StringTrimBoth
-StringTrimLeft StringTrimRight Substring Subtract TimestampAdd TimestampDiff UnaryMinus
-UnaryPositive UnresolvedNamedLambdaVariable UnresolvedWindowExpression WindowExpression
-WindowSpecDefinition WindowSpecReference aggregate.AggregateExpression
-"""
-_ORDERED = {"aggregate.First": "first", "aggregate.Last": "last"}
-_WALKED = {
-    *(f"{_CATALYST}plans.logical.{each}" for each in _PLANS.split()),
-    *(f"{_CATALYST}analysis.{each}" for each in _UNRESOLVED.split()),
-    *(f"{_CATALYST}expressions.{each}" for each in _EXPRESSIONS.split()),
-    "scala.Some",
-    "scala.Tuple2",
-    "scala.Tuple3",
-}
-_LEAVES = {
-    *(
-        f"{_CATALYST}{each}"
-        for each in [
-            "AliasIdentifier",
-            "FunctionIdentifier",
-            "plans.logical.JoinHint",
-            "expressions.Literal",
-            "expressions.ExprId",
-            "expressions.Ascending$",
-            "expressions.Descending$",
-            "expressions.NullsFirst$",
-            "expressions.NullsLast$",
-            "expressions.RowFrame$",
-            "expressions.RangeFrame$",
-            "expressions.CurrentRow$",
-            "expressions.UnboundedFollowing$",
-            "expressions.UnboundedPreceding$",
-            "expressions.UnspecifiedFrame$",
-            "expressions.aggregate.Complete$",
-            "plans.Inner$",
-            "plans.Cross$",
-            "plans.LeftOuter$",
-            "plans.RightOuter$",
-            "plans.FullOuter$",
-            "plans.LeftSemi$",
-            "plans.LeftAnti$",
-        ]
-    ),
-    "org.apache.spark.unsafe.types.UTF8String",
-    "java.util.UUID",
-    "scala.None$",
-    "scala.Enumeration$Val",
-}
-_ROWS = {
-    # VALUES, whose literals the parser evaluated, and a SELECT without FROM.
-    f"{_CATALYST}plans.logical.LocalRelation",
-    f"{_CATALYST}plans.logical.OneRowRelation",
-}
-_JOINS = {f"{_CATALYST}plans.UsingJoin", f"{_CATALYST}plans.NaturalJoin"}
-_TYPES = "org.apache.spark.sql.types."
-_COLLECTIONS = "scala.collection."
 _CAST_CALLS = {
     "bigint": "long",
     "int": "integer",
@@ -118,26 +56,6 @@ _CAST_CALLS = {
     "float": "float",
     "decimal": "decimal(10,0)",
     "string": "string",
-}
-
-_REASONS_OF_NODES = {
-    "ScriptTransformation": ("TRANSFORM … USING", "it starts a program"),
-    "Sample": ("TABLESAMPLE", "each run would take other rows"),
-    "RelationTimeTravel": ("AS OF", "inputs are read at their pin"),
-    "PlanWithUnresolvedIdentifier": ("IDENTIFIER()", "names are written out"),
-    "ExpressionWithUnresolvedIdentifier": ("IDENTIFIER()", "names are written out"),
-    "NamedParameter": ("a parameter", "nothing is filled in"),
-    "PosParameter": ("a parameter", "nothing is filled in"),
-    "RepartitionByExpression": ("DISTRIBUTE BY", "it moves rows and changes none"),
-    "PipeOperator": ("|>", "pipes are not among what may be used"),
-    "FunctionTableSubqueryArgumentExpression": ("TABLE()", "table functions take values only"),
-    "First": ("first", REASONS["first"]),
-    "Last": ("last", REASONS["last"]),
-    "AnyValue": ("any_value", REASONS["any_value"]),
-    "CurrentDate": ("current_date", REASONS["current_date"]),
-    "CurrentTimestamp": ("current_timestamp", REASONS["current_timestamp"]),
-    "CurrentUser": ("current_user", REASONS["current_user"]),
-    "Collate": ("COLLATE", "text is compared byte by byte everywhere"),
 }
 
 
@@ -182,7 +100,7 @@ class _Judge:
         if not isinstance(node, JavaObject):
             return 0
         kind = node.getClass().getName()
-        if kind.startswith(_COLLECTIONS):
+        if kind.startswith(COLLECTIONS):
             return self._all(elements(node), tables, above)
         if len(above) > DEPTH_MAX:
             raise self._refused(
@@ -191,19 +109,19 @@ class _Judge:
                 f"is nested deeper than {DEPTH_MAX} levels",
                 "cut long chains of operators or of UNION into parts with WITH",
             )
-        name = kind.removeprefix(f"{_CATALYST}expressions.").rpartition(".")[2]
+        name = kind.removeprefix(f"{CATALYST}expressions.").rpartition(".")[2]
         here = [*above, node]
-        if kind in _ROWS:
+        if kind in ROWS:
             return 1
-        if kind in _LEAVES or kind.startswith(_TYPES) or kind in _JOINS:
+        if kind in LEAVES or kind.startswith(TYPES) or kind in JOINS:
             # A type or a name.
-            return self._all(_fields(node), tables, here) if kind in _JOINS else 0
+            return self._all(fields_of(node), tables, here) if kind in JOINS else 0
         if kind.endswith("CaseInsensitiveStringMap") and node.isEmpty():
             return 0
-        if kind.removeprefix(f"{_CATALYST}expressions.") in _ORDERED and window:
-            return self._all(_fields(node), tables, here)
-        if kind not in _WALKED:
-            told, reason = _REASONS_OF_NODES.get(
+        if kind.removeprefix(f"{CATALYST}expressions.") in ORDERED and window:
+            return self._all(fields_of(node), tables, here)
+        if kind not in WALKED:
+            told, reason = REASONS_OF_NODES.get(
                 name, (name.removesuffix("$"), "is not among what a statement may use")
             )
             raise self._refused(here, told, reason, "leave it out")
@@ -213,13 +131,13 @@ class _Judge:
             if found is not None:
                 return found
         if name == "WindowExpression" or name == "UnresolvedWindowExpression":
-            first, *rest = _fields(node)
+            first, *rest = fields_of(node)
             ordered = self._is_ordered(rest[0])
             return self.relations(first, tables, here, ordered) + self._all(rest, tables, here)
         if name == "AggregateExpression" and window:
-            first, *rest = _fields(node)
+            first, *rest = fields_of(node)
             return self.relations(first, tables, here, True) + self._all(rest, tables, here)
-        return self._limited(self._all(_fields(node), tables, here), here)
+        return self._limited(self._all(fields_of(node), tables, here), here)
 
     def _all(self, parts: Iterable[Any], tables: Mapping[str, int], above: list[Any]) -> int:
         return sum(self.relations(each, tables, above) for each in parts)
@@ -248,12 +166,12 @@ class _Judge:
         if len(parts) == 1 and name in self._aliases:
             self.judged.reads.add(self._aliases[name])
             return 1
-        raise refused_relation(".".join(parts), _origin(above), self._aliases.values())
+        raise refused_relation(".".join(parts), origin(above), self._aliases.values())
 
     def _check_unresolvedwith(
         self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
     ) -> int | None:
-        if any(each is True for each in _fields(node)):
+        if any(each is True for each in fields_of(node)):
             raise self._refused(above, "WITH RECURSIVE", "it may never end", "leave it out")
         inside = dict(tables)
         for each in elements(node.cteRelations()):
@@ -269,7 +187,7 @@ class _Judge:
         ordered = {str(each._1()) for each in named if self._is_ordered(each._2())}
         self._ordered_windows = (outside - again) | ordered
         try:
-            return self._limited(self._all(_fields(node), tables, above), above)
+            return self._limited(self._all(fields_of(node), tables, above), above)
         finally:
             self._ordered_windows = outside
 
@@ -302,9 +220,9 @@ class _Judge:
         self, node: Any, tables: Mapping[str, int], above: list[Any], _window: bool
     ) -> None:
         """Spark makes values of its expressions before the plan can be asked for clocks."""
-        for kind, each in _below(node):
-            time = kind == f"{_CATALYST}expressions.Cast" and each.dataType().typeName() in TIMES
-            if kind == f"{_CATALYST}analysis.UnresolvedFunction":
+        for kind, each in below(node):
+            time = kind == f"{CATALYST}expressions.Cast" and each.dataType().typeName() in TIMES
+            if kind == f"{CATALYST}analysis.UnresolvedFunction":
                 name = str(list(elements(each.nameParts()))[-1]).lower()
                 time = name in TIME_FUNCTIONS
             if time:
@@ -419,47 +337,10 @@ class _Judge:
             raise self._refused(above, f"{what} {name[:80]}", reason, fix)
 
     def _note_cast(self, child: Any, type_name: str) -> None:
-        for kind, each in _below(child):
-            if kind == f"{_CATALYST}analysis.UnresolvedAttribute":
+        for kind, each in below(child):
+            if kind == f"{CATALYST}analysis.UnresolvedAttribute":
                 column = str(list(elements(each.nameParts()))[-1]).lower()
                 self.judged.casts.add((column, type_name))
 
     def _refused(self, above: list[Any], what: str, reason: str, fix: str) -> SqlRefused:
-        return SqlRefused(what, reason, _origin(above), fix)
-
-
-def elements(collection: Any) -> Iterator[Any]:
-    """Of a collection of Scala."""
-    iterator = collection.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
-
-
-def _below(node: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """A part that is not judged yet, with all that is in it; it may be as deep as it likes."""
-    if not isinstance(node, JavaObject) or depth > DEPTH_MAX:
-        return
-    kind = node.getClass().getName()
-    yield kind, node
-    inside = elements(node) if kind.startswith(_COLLECTIONS) else ()
-    for each in _fields(node) if kind in _WALKED else inside:
-        yield from _below(each, depth + 1)
-
-
-def _fields(product: Any) -> list[Any]:
-    return [product.productElement(at) for at in range(product.productArity())]
-
-
-def _origin(above: list[Any]) -> tuple[int, int] | None:
-    """Where the innermost part with a place is, both counted from 1."""
-    for node in reversed(above):
-        if not node.getClass().getName().startswith(_CATALYST):
-            continue
-        try:
-            origin = node.origin()
-        except Py4JError:
-            # Names and modes have none.
-            continue
-        if origin.line().isDefined() and origin.startPosition().isDefined():
-            return int(origin.line().get()), int(origin.startPosition().get()) + 1
-    return None
+        return SqlRefused(what, reason, origin(above), fix)

@@ -18,7 +18,8 @@ from emr_jobs.session import prepare
 from emr_jobs.spark_io import SparkIO
 from emr_jobs.sql_clock import check_constant_times
 from emr_jobs.sql_exact import check_exact_numbers
-from emr_jobs.sql_gate import elements, judge
+from emr_jobs.sql_gate import judge
+from emr_jobs.sql_nodes import elements
 from emr_jobs.sql_text import SqlRefused, unquoted
 from emr_jobs.task import OperatorFailed, SparkTask
 from trace_core.kernel.scopes import Scope
