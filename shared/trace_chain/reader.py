@@ -15,6 +15,7 @@ from trace_chain.errors import (
     Lagging,
     Malformed,
     MethodMissing,
+    RateLimited,
     Untrue,
 )
 from trace_chain.hexes import number
@@ -56,7 +57,11 @@ class BlockReader:
             raise latest
         if latest is None:
             raise Lagging("the node has no latest block")
-        # Chains that know no finality answer with an error, or with nothing.
+        # Chains that know no finality answer with an error, or with nothing; to a provider that has
+        # had enough for now it is another matter.
+        limited = next((each for each in others if isinstance(each, RateLimited)), None)
+        if limited is not None:
+            raise limited
         safe, finalized = (
             read_header(each).number if isinstance(each, dict) else None for each in others
         )

@@ -10,7 +10,14 @@ import pytest
 
 from trace_chain.columns import BLOCKS, LOGS, TRANSACTIONS, VERIFIED_BLOOM, VERIFIED_RECEIPTS
 from trace_chain.completeness import check_chained, verify
-from trace_chain.errors import ChainError, ForkMoved, Malformed, Untrue
+from trace_chain.errors import (
+    ChainError,
+    ForkMoved,
+    Malformed,
+    RateLimited,
+    RpcFailed,
+    Untrue,
+)
 from trace_chain.node.anvil import Anvil
 from trace_chain.reader import BlockReader
 from trace_chain.rpc import Rpc
@@ -227,6 +234,24 @@ def test_all_kinds_of_transactions_and_blocks_are_read_as_they_are(anvil: Anvil)
     for log in logs.to_pylist():
         # The token says the same value twice: the low bytes of one are the other.
         assert log["topic2"][-40:] == log["data"][-40:]
+
+
+@pytest.mark.parametrize(("error", "told"), [(RpcFailed, True), (RateLimited, False)])
+def test_finality_that_a_chain_lacks_is_none_and_one_that_was_not_told_is_asked_for_again(
+    anvil: Anvil, error: type[ChainError], told: bool
+) -> None:
+    class Half(Rpc):
+        def try_batch(self, calls: Any) -> list[Any]:
+            latest, *others = super().try_batch(calls)
+            return [latest, *(error("no") for _ in others)]
+
+    with Half(anvil.url) as rpc:
+        reader = BlockReader(rpc)
+        if told:
+            assert (reader.heads().safe, reader.heads().finalized) == (None, None)
+        else:
+            with pytest.raises(RateLimited):
+                reader.heads()
 
 
 def test_a_node_without_receipts_of_blocks_is_asked_for_them_one_by_one(anvil: Anvil) -> None:
