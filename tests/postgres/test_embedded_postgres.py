@@ -117,6 +117,16 @@ def test_a_killed_server_comes_back_though_its_number_is_taken(folder: Path) -> 
     assert setting(server.database("trace_state"), "fsync") == "off"
 
 
+def test_a_folder_that_was_closed_above_it_does_not_keep_a_server_from_stopping(
+    folder: Path,
+) -> None:
+    server = EmbeddedPostgres(folder / "inner", durable=False)
+    server.start()
+    folder.chmod(0o700)
+    server.stop()
+    assert not (folder / "inner" / "data" / "postmaster.pid").exists()
+
+
 def test_an_initialisation_that_was_killed_is_made_again(folder: Path) -> None:
     (folder / "data.new").mkdir(parents=True)
     (folder / "data.new" / "PG_VERSION").write_text("18\n", encoding="utf-8")

@@ -125,7 +125,11 @@ class EmbeddedPostgres:
         with exclusive_lock(self._folder / "server.lock"):
             if self._postmaster() is not None:
                 socket_folder = self._pid_file_lines()[4:5]
-                self._control(_server_user(), "stop", "--mode=fast")
+                user = _server_user()
+                if user is not None:
+                    # Somebody may have closed a folder above since it was started.
+                    _let_through(self._folder)
+                self._control(user, "stop", "--mode=fast")
                 self._remove_socket_folder(socket_folder)
 
     def database(self, name: str) -> str:
