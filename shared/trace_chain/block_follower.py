@@ -255,7 +255,18 @@ class _Slice:
         end = max(last, blocks[-1].number if blocks else last)
         hashes = [each.hash for each in blocks]
         trail = self._trail.written(start, hashes, self._config.max_depth)
-        return self._result(blocks, Scope.of_range(start, end), trail, heads)
+        return self._result(blocks, Scope.of_range(start, end), self._as_long(trail), heads)
+
+    def _as_long(self, trail: Trail) -> Trail:
+        """A shorter fork leaves fewer hashes, and the next reorg may be as deep as any: those of
+        older blocks, which both forks have, take the place of what is gone."""
+        lacks = min(
+            self._config.max_depth - len(trail.hashes), trail.first - self._config.start_block
+        )
+        if lacks <= 0 or not trail.hashes:
+            return trail
+        numbers = range(trail.first - lacks, trail.first + 1)
+        return trail.lengthened(self._reader.headers(numbers))
 
     def _result(self, blocks: Sequence[Block], scope: Scope, trail: Trail, heads: Heads) -> Result:
         trail = replace(trail, heads=_heads_fields(heads))

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trace_chain.completeness import Header
 from trace_chain.errors import WrongChain
 
 Range = tuple[int, int]
@@ -95,6 +96,20 @@ class Trail:
             repairs=tuple(each for each in left if each[0] <= each[1]),
             repaired_last=False,
         )
+
+    def lengthened(self, headers: Sequence[Header | None]) -> Trail:
+        """With older blocks in front, as far as they are the ancestors of the oldest one that is
+        known; `headers` end with that one."""
+        older: list[str] = []
+        *before, child = headers
+        if child is None or child.hash != self.hash_of(self.first):
+            return self
+        for header in reversed(before):
+            if header is None or header.hash != child.parent_hash:
+                break
+            older.append(header.hash)
+            child = header
+        return replace(self, hashes=(*reversed(older), *self.hashes))
 
     def asked(self, ranges: Sequence[Range]) -> Trail:
         """With these to be written again as well, each once."""

@@ -100,6 +100,22 @@ def test_a_reorg_deeper_than_what_is_kept_stops_the_job_and_says_why(
     assert world.hashes() == before
 
 
+def test_after_a_shorter_fork_the_next_reorg_may_be_as_deep_as_any(
+    world: FollowWorld, anvil: Anvil
+) -> None:
+    anvil.mine(150)
+    world.deploy(max_depth=64)
+    world.follow()
+    anvil.shorter_reorg(60, 1)
+    world.follow()
+    anvil.mine(3)
+    world.follow()
+    anvil.random_reorg(60)
+    anvil.mine(1)
+    world.follow()
+    same_as_clean(world)
+
+
 def test_a_node_that_is_behind_changes_nothing(world: FollowWorld, anvil: Anvil) -> None:
     anvil.traffic(10)
     world.deploy()
