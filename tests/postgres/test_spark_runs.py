@@ -534,6 +534,18 @@ def test_no_more_runs_are_asked_for_than_there_is_room(world: SparkWorld) -> Non
     assert len(world.runner.runs) == 3
 
 
+def test_one_pass_looks_at_every_run_of_a_large_application(world: SparkWorld) -> None:
+    world.runner.places = 50
+    for start in range(0, 100, 2):
+        world.ask(start, start + 1)
+    world.relay()
+    for run_id in world.runner.under_way():
+        world.runner.move(RunState.RUNNING, run_id)
+    world.clock.advance(world.app.timings.run_poll)
+    assert world.app.spark.watch.chore() == 50
+    assert [each.state for each in world.runs()] == ["RUNNING"] * 50
+
+
 def test_a_source_cannot_be_a_spark_run(world: SparkWorld) -> None:
     text = DAG.replace("runtime: dispatcher, operator: range_request", "runtime: emr_serverless,"
                        " operator: spark_copy")  # fmt: skip

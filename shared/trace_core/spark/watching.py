@@ -22,7 +22,8 @@ from trace_core.spark.model import CANCEL, START, RunStep, SparkRun, pause_after
 from trace_core.spark.store import RunStore
 
 logger = logging.getLogger(__name__)
-_BATCH = 20
+_BATCH, _BATCHES = 20, 5
+"""Runs looked at one after the other, and how often in one pass: more than an application runs."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,13 @@ class RunWatch:
 
     def chore(self) -> int:
         """One pass over what is due; answers how many runs changed."""
-        report = self.run_once()
-        return report.changed
+        changed = 0
+        for _ in range(_BATCHES):
+            report = self.run_once(_BATCH)
+            changed += report.changed
+            if report.looked < _BATCH:
+                break
+        return changed
 
     def hurry(self, run_id: str) -> bool:
         """Somebody says that a run has changed; what it is now is asked, not believed."""
