@@ -37,11 +37,9 @@ SELECT m.number, m.scope
  ORDER BY m.number
  LIMIT 1
 
--- name: rewritten_since
--- Rewrites in hotter parts of what a DAG publishes that live commits of colder parts do not know:
--- they are made from an earlier pin of that part or, if from none, are older.
-SELECT hot.dataset_version AS hot, m.range_start, m.range_end,
-       cold.dataset_version AS cold, e.number
+-- fragment: hot_and_cold
+-- Current versions of two parts of what a DAG publishes: one, and a colder one that commits can be
+-- taken from.
   FROM publications n
   JOIN publication_parts p ON p.org_id = n.org_id AND p.dataset_name = n.dataset_name
   JOIN publication_parts q
@@ -52,6 +50,13 @@ SELECT hot.dataset_version AS hot, m.range_start, m.range_end,
   JOIN dataset_versions v
     ON v.dataset_version = cold.dataset_version AND v.backend = 's3'
    AND v.update_strategy = 'replace'
+
+-- name: rewritten_since
+-- Rewrites in hotter parts of what a DAG publishes that live commits of colder parts do not know:
+-- they are made from an earlier pin of that part or, if from none, are older.
+SELECT hot.dataset_version AS hot, m.range_start, m.range_end,
+       cold.dataset_version AS cold, e.number
+-- include: hot_and_cold
   JOIN commits m
     ON m.dataset_version = hot.dataset_version AND m.replaces > 0 AND m.number <= k.readable
    AND m.range_start IS NOT NULL
@@ -73,16 +78,7 @@ SELECT hot.dataset_version AS hot, m.range_start, m.range_end,
 -- that hold what was moved before.
 SELECT hot.dataset_version AS hot, (-9223372036854775807 - 1)::bigint AS range_start,
        9223372036854775807::bigint AS range_end, cold.dataset_version AS cold, e.number
-  FROM publications n
-  JOIN publication_parts p ON p.org_id = n.org_id AND p.dataset_name = n.dataset_name
-  JOIN publication_parts q
-    ON q.org_id = n.org_id AND q.dataset_name = n.dataset_name AND q.part > p.part
-  JOIN dataset_current hot ON hot.dataset_uuid = p.dataset_uuid
-  JOIN version_counters k ON k.dataset_version = hot.dataset_version
-  JOIN dataset_current cold ON cold.dataset_uuid = q.dataset_uuid
-  JOIN dataset_versions v
-    ON v.dataset_version = cold.dataset_version AND v.backend = 's3'
-   AND v.update_strategy = 'replace'
+-- include: hot_and_cold
  CROSS JOIN LATERAL (
        SELECT max(c.number) AS number FROM commits c
         WHERE c.dataset_version = hot.dataset_version AND c.scope = '' AND c.number <= k.readable) m
